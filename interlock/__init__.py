@@ -1,0 +1,1 @@
+"""Interlock: the small gate that calls with outside effects go through."""

@@ -1,0 +1,116 @@
+"""Words: what an effect, a proposal, an entry and a history are. No I/O, no rules.
+
+A `Proposal` is the decided call. A `History` is what the journal holds about one effect: its `Entry` list in order.
+An `Entry` keeps its bytes as they were stored, because those are what is hashed; reading and writing back changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+FORMAT_VERSION = 1
+"""The version that every stored entry carries (`v`). A journal with a higher one is refused."""
+
+
+class Kind(StrEnum):
+    """The kinds of entry. The stored text is API: pinned by a test, never renamed."""
+
+    PROPOSED = "PROPOSED"
+    ESCALATED = "ESCALATED"
+    DECIDED = "DECIDED"
+    AUTHORIZED = "AUTHORIZED"
+    DISPATCHED = "DISPATCHED"
+    COMMITTED = "COMMITTED"
+    REFUSED = "REFUSED"
+    FAILED = "FAILED"
+    AMBIGUOUS = "AMBIGUOUS"
+    RESOLVED = "RESOLVED"
+    SETTLED = "SETTLED"
+    REVERSED = "REVERSED"
+    AT_RISK = "AT_RISK"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An entry that is not written yet.
+
+    Attributes:
+        kind: what happened.
+        at: when, RFC 3339 text in UTC, by the gate's clock. For reports and windows only.
+        data: JSON content of this kind of entry; becomes part of the hashed bytes.
+    """
+
+    kind: Kind
+    at: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored entry.
+
+    Attributes:
+        effect_id: the effect it belongs to.
+        n: its place in that effect's history, from 0.
+        kind: what happened.
+        at: when, by the writer's clock.
+        by: the worker that wrote it.
+        data: the content of this kind of entry, read-only by convention.
+        body: the bytes as stored; `hash` is over exactly these.
+        hash: SHA-256 of `body`, lower-case hex. `body` names the hash of the effect's entry before it (`prev`).
+    """
+
+    effect_id: str
+    n: int
+    kind: Kind
+    at: str
+    by: str
+    data: Mapping[str, Any]
+    body: bytes
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All that the journal holds about one effect, in order. An effect nobody has proposed has no entries."""
+
+    effect_id: str
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry; empty for an unknown effect. What a conditional append compares."""
+        return self.entries[-1].hash if self.entries else ""
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of the last entry, None for an unknown effect."""
+        return self.entries[-1].kind if self.entries else None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The decided call: what will be sent, and what the decider saw. Plain data; it may be kept, copied and resumed.
+
+    Attributes:
+        effect: name of the effect.
+        key: business key, as the key callback gave it.
+        effect_id: identity derived from `effect` and `key`.
+        payload: the arguments in their JSON form, by parameter name, in the form `values` encodes.
+        digest: fingerprint of the bound arguments (`binds=`); another digest under the same key is a conflict.
+        seen: the facts the decider saw, in encoded form; None when no premises are declared.
+        fresh: True while `seen` was read in the very call that submits, so that no second reading is due.
+        decision: names the decision; a refusal stands for its decision.
+    """
+
+    effect: str
+    key: str
+    effect_id: str
+    payload: Mapping[str, Any]
+    digest: str
+    seen: Mapping[str, Any] | None = None
+    fresh: bool = False
+    decision: str = ""

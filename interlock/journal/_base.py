@@ -1,0 +1,317 @@
+"""The journal's promises. Public verbs are final and keep the invariants; a backend fills a few primitives.
+
+    writer A   load(history of 0) ---- append(PROPOSED, AUTHORIZED, DISPATCHED | head is "") ---> written, durable; A sends
+    writer B   load(history of 0) ------------- append(... | head is "") ---> None: history moved, B must look again
+
+The one lock is that conditional append: "the head of this effect is still the one I read", decided and made durable in one
+transaction together with the claim (the worker named in DISPATCHED) and whatever else must be true (`Guard`). An entry's
+bytes are built before the transaction, since they depend only on the history that was read; the journal-wide link is added in it.
+
+This module must not know what a target or a premise is.
+"""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from interlock.effects import FORMAT_VERSION, Draft, Entry, History, Kind
+from interlock.errors import JournalCorrupt, JournalTooNew
+from interlock.ports import Liveness
+from interlock.rules.lifecycle import OPEN, check_transition
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A further condition of a write, decided in the same transaction: a budget to reserve, an approval to use up.
+
+    Attributes:
+        kind: which rule the backend applies.
+        data: what that rule needs.
+    """
+
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A conditional write, ready to be stored. What a backend gets.
+
+    Attributes:
+        effect_id: the effect.
+        name: name of the effect, so that open effects can be listed by function.
+        expected_head: hash of the last entry the writer has read, empty for an unknown effect. The condition.
+        entries: the new entries, in order, with their bytes and hashes.
+        is_open: whether the effect still needs somebody after this write.
+        guards: further conditions; a backend that does not know a guard's kind must raise, never ignore it.
+    """
+
+    effect_id: str
+    name: str
+    expected_head: str
+    entries: tuple[Entry, ...]
+    is_open: bool
+    guards: tuple[Guard, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `Journal.verify` found.
+
+    Attributes:
+        entries: how many entries were read.
+        effects: how many effects they belong to.
+        problems: one sentence each; empty means that what is stored is what was written, in that order. An unsigned
+            chain shows damage and careless edits. It does not show a rewrite of the whole, or a cut-off tail.
+        head: the journal-wide link after the last entry, hex; write it down elsewhere to notice a cut-off tail.
+    """
+
+    entries: int
+    effects: int
+    problems: tuple[str, ...]
+    head: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.problems
+
+
+def link_hash(previous: str, entry_hash: str) -> str:
+    """The journal-wide link: SHA-256 over the previous link and this entry's hash (both as hex text)."""
+    return hashlib.sha256((previous + entry_hash).encode("ascii")).hexdigest()
+
+
+def read_entry(body: bytes, stored_hash: str, *, expected_prev: str | None) -> Entry:
+    """An entry from its stored bytes.
+
+    Args:
+        body: the bytes as stored.
+        stored_hash: the hash stored beside them.
+        expected_prev: hash of the effect's entry before it, empty for the first; None to leave that unchecked.
+
+    Raises:
+        JournalCorrupt: the bytes are not those that were hashed, or do not follow the entry before.
+        JournalTooNew: a later version wrote them.
+    """
+    if hashlib.sha256(body).hexdigest() != stored_hash:
+        raise JournalCorrupt(
+            f"an entry's bytes do not match its hash {stored_hash[:12]}: the journal was damaged or edited. "
+            "Nothing was sent. Run `journal.verify()`, and restore the journal from a copy that verifies."
+        )
+    try:
+        fields = _decode(body.decode("utf-8"))
+        version = fields["v"]
+        if version > FORMAT_VERSION:
+            raise JournalTooNew(
+                f"an entry has format {version}, and this version reads up to {FORMAT_VERSION}. "
+                "Upgrade interlock-gate in every process that shares this journal. Nothing was sent."
+            )
+        prev = fields["prev"]
+        entry = Entry(
+            fields["id"], fields["n"], Kind(fields["kind"]), fields["at"], fields["by"], fields["data"], body, stored_hash
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise JournalCorrupt(
+            f"entry {stored_hash[:12]} cannot be read ({type(error).__name__}: {error}). Nothing was sent. "
+            "Restore the journal from a copy that verifies."
+        ) from error
+    if expected_prev is not None and prev != expected_prev:
+        raise JournalCorrupt(
+            f"effect {entry.effect_id}: entry {entry.n} does not follow the one stored before it: an entry was removed or "
+            "put in. Nothing was sent. Restore the journal from a copy that verifies."
+        )
+    return entry
+
+
+class Journal(abc.ABC):
+    """An append-only record of effects, with one conditional write and proven liveness of its writers.
+
+    A backend fills `_read`, `_commit`, `_commit_async`, `_open_ids`, `_scan`, `_liveness`, and the worker primitives.
+    Appends and look-ups cost the same however long the journal is. Every method may be called from any thread.
+    """
+
+    @property
+    @abc.abstractmethod
+    def worker(self) -> str:
+        """The id of this worker: of this journal object in this process. A forked child has one of its own."""
+
+    @final
+    def load(self, effect_id: str) -> History:
+        """All that is known of one effect.
+
+        Raises:
+            JournalCorrupt: bytes or chain do not agree.
+            JournalTooNew: a later version wrote it.
+            JournalUnavailable: it cannot be read now.
+        """
+        entries: list[Entry] = []
+        prev = ""
+        before: Kind | None = None
+        for body, stored_hash in self._read(effect_id):
+            entry = read_entry(body, stored_hash, expected_prev=prev)
+            if entry.effect_id != effect_id or entry.n != len(entries):
+                raise JournalCorrupt(
+                    f"effect {effect_id}: entry {len(entries)} is stored as {entry.effect_id} #{entry.n}. Nothing was sent. "
+                    "Restore the journal from a copy that verifies."
+                )
+            check_transition(before, entry.kind, effect_id=effect_id)
+            entries.append(entry)
+            prev, before = stored_hash, entry.kind
+        return History(effect_id, tuple(entries))
+
+    @final
+    def append(self, history: History, drafts: Sequence[Draft], *, guards: Sequence[Guard] = ()) -> History | None:
+        """Write entries if the effect's history is still the one given; decide and store it as one.
+
+        Returns:
+            The history with the new entries, or None if it had moved (nothing was written).
+
+        Raises:
+            IllegalTransition: an entry may not follow the one before it.
+            JournalUnavailable: it could not be made durable; nothing counts as written.
+
+        **Durable when** this returns a history: on disk, for SQLite with synchronous=FULL.
+        **If the process dies** before: all of the entries are there, or none.
+        """
+        prepared = self._prepare(history, drafts, guards)
+        return self._after(history, prepared) if self._commit(prepared) else None
+
+    @final
+    async def append_async(
+        self, history: History, drafts: Sequence[Draft], *, guards: Sequence[Guard] = ()
+    ) -> History | None:
+        """As `append`, without blocking the event loop."""
+        prepared = self._prepare(history, drafts, guards)
+        return self._after(history, prepared) if await self._commit_async(prepared) else None
+
+    @final
+    def open_effects(self) -> list[tuple[str, str]]:
+        """(effect id, effect name) of every effect that still needs somebody, oldest first. Costs what is open, not what is stored."""
+        return self._open_ids()
+
+    @final
+    def liveness(self, worker: str, effect_id: str, n: int) -> Liveness:
+        """What can be proven about the worker that wrote entry `n` (DISPATCHED) of that effect."""
+        return self._liveness(worker, effect_id, n)
+
+    @final
+    def verify(self) -> Verification:
+        """Read everything and check bytes, both chains, the order of entries, and the list of open effects."""
+        problems: list[str] = []
+        heads: dict[str, tuple[str, int, Kind]] = {}
+        link = ""
+        count = 0
+        for effect_id, body, stored_hash, stored_link in self._scan():
+            count += 1
+            link = link_hash(link, stored_hash)
+            if stored_link != link:
+                problems.append(f"entry {count} of the journal is not linked to the one before it")
+                link = stored_link
+            prev, n, before = heads.get(effect_id, ("", 0, None))
+            try:
+                entry = read_entry(body, stored_hash, expected_prev=prev)
+                if entry.effect_id != effect_id or entry.n != n:
+                    problems.append(f"entry {count} is stored under {effect_id} #{n} but says {entry.effect_id} #{entry.n}")
+                check_transition(before, entry.kind, effect_id=effect_id)
+                heads[effect_id] = (stored_hash, n + 1, entry.kind)
+            except Exception as error:  # noqa: BLE001 - every defect becomes a sentence; verify never stops at the first
+                problems.append(f"entry {count}: {error}")
+                heads[effect_id] = (stored_hash, n + 1, before or Kind.PROPOSED)
+        expected_open = {effect_id for effect_id, (_, _, kind) in heads.items() if kind in OPEN}
+        listed = {effect_id for effect_id, _ in self._open_ids()}
+        problems.extend(f"effect {effect_id} is open but not listed as open" for effect_id in sorted(expected_open - listed))
+        problems.extend(f"effect {effect_id} is listed as open but is not" for effect_id in sorted(listed - expected_open))
+        problems.extend(self._check_heads({effect_id: head for effect_id, (head, _, _) in heads.items()}))
+        return Verification(count, len(heads), tuple(problems), link)
+
+    @abc.abstractmethod
+    def begin_send(self, effect_id: str, n: int) -> None:
+        """Say, before entry `n` (DISPATCHED) is written, that this worker is about to send. Kept in memory only."""
+
+    @abc.abstractmethod
+    def end_send(self, effect_id: str, n: int, *, answered: bool, in_flight: bool = True) -> None:
+        """Say that this worker's send is over. Never raises.
+
+        Args:
+            effect_id: the effect.
+            n: the place of its DISPATCHED entry.
+            answered: the answer is on the journal, so nobody will ask. Otherwise other processes must be able to learn
+                that this send is over though this worker lives.
+            in_flight: whether what was sent may still be on its way.
+        """
+
+    @abc.abstractmethod
+    def abandon(self) -> None:
+        """Be dead to others, with nothing in flight: what a simulated crash does. Further use of this journal object raises."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Give up this worker's claim to be alive and free the resources. Sends still running keep it alive until they end."""
+
+    @abc.abstractmethod
+    def _read(self, effect_id: str) -> Sequence[tuple[bytes, str]]:
+        """(body, hash) of the effect's entries, in order."""
+
+    @abc.abstractmethod
+    def _commit(self, prepared: Prepared) -> bool:
+        """Store if the head is as expected; True only when durable. All or nothing."""
+
+    @abc.abstractmethod
+    async def _commit_async(self, prepared: Prepared) -> bool:
+        """As `_commit`, without blocking the event loop."""
+
+    @abc.abstractmethod
+    def _open_ids(self) -> list[tuple[str, str]]:
+        """(effect id, name) of the open effects, oldest first."""
+
+    @abc.abstractmethod
+    def _scan(self) -> Iterator[tuple[str, bytes, str, str]]:
+        """(effect id, body, hash, link) of every entry, in the order of the journal."""
+
+    @abc.abstractmethod
+    def _check_heads(self, heads: dict[str, str]) -> list[str]:
+        """Problems of the backend's own index against the heads that the entries add up to."""
+
+    @abc.abstractmethod
+    def _liveness(self, worker: str, effect_id: str, n: int) -> Liveness:
+        """As `liveness`."""
+
+    def _prepare(self, history: History, drafts: Sequence[Draft], guards: Sequence[Guard]) -> Prepared:
+        effect_id, worker = history.effect_id, self.worker
+        head = prev = history.head
+        before = history.kind
+        n = len(history.entries)
+        name = drafts[0].data["effect"] if before is None else history.entries[0].data["effect"]
+        entries: list[Entry] = []
+        for draft in drafts:
+            check_transition(before, draft.kind, effect_id=effect_id)
+            body = _encode(
+                {
+                    "v": FORMAT_VERSION,
+                    "id": effect_id,
+                    "n": n,
+                    "kind": draft.kind,
+                    "at": draft.at,
+                    "by": worker,
+                    "prev": prev,
+                    "data": draft.data,
+                }
+            ).encode("utf-8")
+            prev = hashlib.sha256(body).hexdigest()
+            entries.append(Entry(effect_id, n, draft.kind, draft.at, worker, draft.data, body, prev))
+            before = draft.kind
+            n += 1
+        return Prepared(effect_id, name, head, tuple(entries), before in OPEN, tuple(guards))
+
+    @staticmethod
+    def _after(history: History, prepared: Prepared) -> History:
+        return History(history.effect_id, history.entries + prepared.entries)
