@@ -1,0 +1,62 @@
+# Works with GNU make 3.81 (macOS) and later. Every target makes sure of .venv first; `make help` lists them.
+
+PYTHON ?= python3
+# Test processes at a time.
+WORKERS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+STAMP := $(VENV)/.setup-done
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: $(STAMP) ## make .venv with all that tests and benchmarks need (quick when nothing changed)
+
+# An existing .venv is kept when its Python still runs and is new enough; otherwise it is made anew.
+$(STAMP): pyproject.toml
+	@if $(PY) -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then :; else \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || { \
+	    echo "interlock: Python 3.11 or newer is needed; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1 || true)" >&2; \
+	    echo "interlock: name one that is, for example: make setup PYTHON=python3.12" >&2; \
+	    exit 1; }; \
+	  echo "making $(VENV) with $$($(PYTHON) --version)"; \
+	  $(PYTHON) -m venv --clear $(VENV) || { \
+	    echo "interlock: 'python -m venv' failed; on Debian and Ubuntu install the package python3-venv" >&2; \
+	    exit 1; }; \
+	fi
+	@echo "installing what pyproject.toml names into $(VENV)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+.PHONY: demo
+demo: $(STAMP) ## half a minute: a killed agent, a hand refund, without a gate and with it
+	@$(PY) -m benchmarks demo
+
+.PHONY: test
+test: $(STAMP) ## run every test
+	$(PY) -m pytest -n $(WORKERS) $(ARGS)
+
+.PHONY: check
+check: $(STAMP) ## format, lint, types, and every test
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(PY) -m pyright
+	$(PY) -m pytest -n $(WORKERS) $(ARGS)
+
+.PHONY: crash
+crash: $(STAMP) ## the crash rows of the refund suite, with real worker processes and SIGKILL
+	$(PY) -m benchmarks refund-agent --crash kill $(ARGS)
+
+.PHONY: bench
+bench: $(STAMP) ## the three benchmarks; rewrites results/
+	$(PY) -m benchmarks refund-agent $(ARGS)
+	$(PY) -m benchmarks recovery $(ARGS)
+	$(PY) -m benchmarks performance $(ARGS)
