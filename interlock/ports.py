@@ -158,3 +158,6 @@ class Target(Protocol):
 
     def encode_value(self, raw: Any) -> Any:
         """The JSON form of what `send` returned; never raises for a value, since the effect has landed."""
+
+    def decode_value(self, written: Any) -> Any:
+        """The result in the function's declared type, from its JSON form; never raises."""

@@ -1,0 +1,212 @@
+"""Outcomes: what the caller gets. Owns the status and reason words and the sentence for each; no I/O.
+
+Status and reason texts are API and pinned by a test. Each outcome has one plain sentence for a model and one for a person, and
+both say whether asking again can help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from interlock.effects import History
+from interlock.errors import OutcomeError
+
+if TYPE_CHECKING:
+    from interlock.receipts import Receipt
+
+
+class Status(StrEnum):
+    """What became of the effect."""
+
+    COMMITTED = "COMMITTED"
+    COMMITTED_BY_RETRY = "COMMITTED_BY_RETRY"
+    COMMITTED_ON_QUERY = "COMMITTED_ON_QUERY"
+    REAPPLIED_AFTER_QUERY = "REAPPLIED_AFTER_QUERY"
+    DUPLICATE_IGNORED = "DUPLICATE_IGNORED"
+    REFUSED = "REFUSED"
+    FAILED = "FAILED"
+    AMBIGUOUS = "AMBIGUOUS"
+    IN_FLIGHT = "IN_FLIGHT"
+
+
+class Reason(StrEnum):
+    """Why it was refused, or why it is still in flight. A FAILED effect carries the reason of its service instead."""
+
+    CONFLICTING_PAYLOAD = "conflicting_payload"
+    LEASE = "lease"
+    STALE_PREMISE = "stale_premise"
+    PREMISE_FALSE = "premise_false"
+    LEASE_AT_RECOVERY = "lease_at_recovery"
+    STALE_PREMISE_AT_RECOVERY = "stale_premise_at_recovery"
+    SENDER_ALIVE = "sender_alive"
+    KEY_IN_USE = "key_in_use"
+    UNANSWERED = "unanswered"
+    ABSENCE_NOT_YET_TRUSTED = "absence_not_yet_trusted"
+    LOOKUP_FAILED = "lookup_failed"
+    CHECK_UNREADABLE = "check_unreadable"
+    RACE_LOST = "race_lost"
+    NO_FUNCTION = "no_function"
+    RECOVERY_ERROR = "recovery_error"
+
+
+class Via(StrEnum):
+    """How a landed effect came to be known as landed."""
+
+    SEND = "send"
+    RETRY = "retry"
+    QUERY = "query"
+    REAPPLY = "reapply"
+    LATE_ANSWER = "late_answer"
+
+
+STATUS_OF_VIA: Mapping[str, Status] = {
+    Via.SEND: Status.COMMITTED,
+    Via.LATE_ANSWER: Status.COMMITTED,
+    Via.RETRY: Status.COMMITTED_BY_RETRY,
+    Via.QUERY: Status.COMMITTED_ON_QUERY,
+    Via.REAPPLY: Status.REAPPLIED_AFTER_QUERY,
+}
+
+_LANDED = frozenset(
+    {
+        Status.COMMITTED,
+        Status.COMMITTED_BY_RETRY,
+        Status.COMMITTED_ON_QUERY,
+        Status.REAPPLIED_AFTER_QUERY,
+        Status.DUPLICATE_IGNORED,
+    }
+)
+
+_PERSON: Mapping[str, str] = {
+    "COMMITTED": "It was done, once, and the service's answer is on the record.",
+    "COMMITTED_BY_RETRY": "A crash left it open; it was sent again under the same idempotency key, and the service has it once.",
+    "COMMITTED_ON_QUERY": "A crash or a lost answer left it open; the service was asked and has it. Nothing was sent again.",
+    "REAPPLIED_AFTER_QUERY": "A crash left it open; the service was asked and did not have it, so it was sent again, once.",
+    "DUPLICATE_IGNORED": "It had been done before; the recorded result was returned and nothing was sent.",
+    "REFUSED:conflicting_payload": "Another call with other arguments is recorded under this key. Nothing was sent for this one.",
+    "REFUSED:lease": "It is not allowed (any more). Nothing was sent. Allow it first; then it may be asked for again.",
+    "REFUSED:stale_premise": "A fact changed between the decision and the send. Nothing was sent. Decide again on the present facts.",
+    "REFUSED:premise_false": "A fact was not as it must be when this was decided. Nothing was sent. Decide again once it is.",
+    "REFUSED:lease_at_recovery": "The process died before it was done, and the permission was gone when it came back. It did not land.",
+    "REFUSED:stale_premise_at_recovery": "The process died before it was done, and a fact had changed when it came back. It did not land.",
+    "FAILED": "It certainly did not happen. It may be asked for again; that will be a new attempt.",
+    "AMBIGUOUS": "Nobody can know whether it happened: the service neither remembers the key nor can be asked. "
+    "A person must check at the service. It will not be sent again.",
+    "IN_FLIGHT:sender_alive": "Another sender is working on it and is alive. Ask again later; it is never sent twice. "
+    "If that process hangs, end it, and its effect can be recovered.",
+    "IN_FLIGHT:key_in_use": "The service is still working on a request with this key. Ask again later.",
+    "IN_FLIGHT:unanswered": "It was sent and no clear answer came. Ask again later; recovery will settle it.",
+    "IN_FLIGHT:absence_not_yet_trusted": "The service does not show it yet, which is too early to mean that it is absent. Ask again later.",
+    "IN_FLIGHT:lookup_failed": "The look-up failed, which says nothing about the effect. Ask again when the service answers.",
+    "IN_FLIGHT:check_unreadable": "Permission or facts could not be read, so nothing was sent. Ask again when they can.",
+    "IN_FLIGHT:race_lost": "Another worker got in first at the same moment. Ask again to get its result.",
+    "IN_FLIGHT:no_function": "An effect of this name is open, but no function of this name is registered. Register it under that name "
+    "(name=...), then recover again.",
+    "IN_FLIGHT:recovery_error": "Recovery of this effect stopped with an error; it is still open. See the detail, then recover again.",
+}
+
+_MODEL: Mapping[str, str] = {
+    "COMMITTED": "Done.",
+    "COMMITTED_BY_RETRY": "Done.",
+    "COMMITTED_ON_QUERY": "Done.",
+    "REAPPLIED_AFTER_QUERY": "Done.",
+    "DUPLICATE_IGNORED": "Already done earlier; this is the recorded result. Do not ask again.",
+    "REFUSED:conflicting_payload": "Refused: this request was already made with other arguments. Do not call again with changed arguments.",
+    "REFUSED:lease": "Refused: it is not permitted. Calling again will not help until a person allows it.",
+    "REFUSED:stale_premise": "Refused: the facts changed since it was decided. Calling again will not help; it needs a new decision.",
+    "REFUSED:premise_false": "Refused: a required fact does not hold. Calling again will not help; it needs a new decision.",
+    "REFUSED:lease_at_recovery": "Not done: permission was withdrawn. Calling again will not help until a person allows it.",
+    "REFUSED:stale_premise_at_recovery": "Not done: the facts changed. Calling again will not help; it needs a new decision.",
+    "FAILED": "It did not happen. It can be tried again once the cause is fixed.",
+    "AMBIGUOUS": "It is unknown whether this happened. Do not try again; a person has to check.",
+    "IN_FLIGHT": "It is still under way. Do not start it another way; ask again later for the result.",
+    "IN_FLIGHT:no_function": "It is still open and needs an operator. Calling again will not help.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one effect.
+
+    Attributes:
+        status: the code without its reason.
+        effect: name of the effect.
+        key: business key.
+        effect_id: its identity; the idempotency key of the first attempt.
+        reason: why, for REFUSED, FAILED and IN_FLIGHT; empty otherwise.
+        via: how a landed effect came to be known.
+        value: what the function returned, in JSON form, typed by the return annotation where there is one. The same on the first call,
+            on a replay and after a restart. After COMMITTED_ON_QUERY it is what the look-up found.
+        raw: the live object that the function returned; only in the process and the call that sent.
+        evidence: what the service showed, as it came, in JSON form.
+        changes: the premises that do not hold: by name, `seen`, `now` and `rule`.
+        retry_after: seconds after which asking again can tell more, for IN_FLIGHT.
+        owner: the worker that holds the claim, for IN_FLIGHT.
+        since: when it was dispatched, RFC 3339, for an effect that was.
+        detail: what happened in words, where there is more to say than the reason.
+        history: the chain as it stood when this was answered.
+    """
+
+    status: Status
+    effect: str
+    key: str
+    effect_id: str
+    reason: str = ""
+    via: Via | None = None
+    value: Any = None
+    raw: Any = field(default=None, repr=False, compare=False)
+    evidence: Any = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    retry_after: float | None = None
+    owner: str = ""
+    since: str = ""
+    detail: str = ""
+    history: History | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        """The compact code: `COMMITTED_BY_RETRY`, `REFUSED:stale_premise_at_recovery`."""
+        return f"{self.status}:{self.reason}" if self.reason else str(self.status)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the effect has landed: now, before, or in another process."""
+        return self.status in _LANDED
+
+    @property
+    def for_person(self) -> str:
+        """One plain sentence or two for a person, with what changed."""
+        text = _PERSON.get(str(self)) or _PERSON.get(self.status) or "It was refused. Nothing was sent."
+        for name, change in self.changes.items():
+            now = "missing" if change.get("missing_now") else repr(change.get("now"))
+            text += f" {name}: {change.get('seen')!r} when decided, {now} now (rule: {change.get('rule')})."
+        return f"{text} {self.detail}" if self.detail else text
+
+    @property
+    def for_model(self) -> str:
+        """One plain sentence to hand back to a model: says whether asking again can help."""
+        return _MODEL.get(str(self)) or _MODEL.get(self.status) or "Refused. Calling again will not help."
+
+    def raise_for_status(self) -> Outcome:
+        """Return self if the effect has landed.
+
+        Raises:
+            OutcomeError: otherwise, with the sentence for a person; carries this outcome.
+        """
+        if not self.ok:
+            raise OutcomeError(self, f"{self.effect} {self.key!r}: {self}. {self.for_person}")
+        return self
+
+    def receipt(self) -> Receipt:
+        """What the gate observed about this effect, as a hash chain that anyone can verify.
+
+        Raises:
+            ValueError: the gate did not get as far as the journal.
+        """
+        from interlock.receipts import Receipt
+
+        if self.history is None or not self.history.entries:
+            raise ValueError(f"{self.effect} {self.key!r}: nothing stands on the journal, so there is no receipt.")
+        return Receipt.of(self.history)

@@ -1,0 +1,673 @@
+"""The protocol, once: `submit` and `recover_one` as generators that yield the I/O they need.
+
+    load -> [recover] -> read facts -> authorize -> DISPATCH -> send -> append the answer
+                                                       |          |
+                                                       |          +-- no clear answer: recover, in this call
+                                                       +-- history moved: somebody else got in; look again
+
+A generator here decides and a runner (`gate.py`) does, so every `yield` is a point where the process can die: `CRASH_POINTS` is
+read off the step types, and a simulator can interleave any number of workers over this very code. Nothing here sends, reads or
+waits by itself, and nothing but this module orders those things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from interlock.effects import Draft, Entry, History, Kind, Proposal
+from interlock.errors import BadInput, CallbackFailed
+from interlock.outcomes import STATUS_OF_VIA, Outcome, Reason, Status, Via
+from interlock.ports import Capabilities, Clock, Liveness, Target, Verdict
+from interlock.rules.canonical import derive_id
+from interlock.rules.lifecycle import State, fold
+from interlock.rules.premises import Judgement, judge
+from interlock.rules.recovery import Action, Checks, Found, Resend, decide, elapsed_s, is_window_open
+
+POLL_S = 0.02
+"""First pause while another sender is alive and the caller wants to wait, in seconds; doubles up to `POLL_MAX_S`."""
+POLL_MAX_S = 0.5
+PAUSE_S = 2.0
+"""How long a call waits for a service by default (a key in use, a look-up that lags), in seconds."""
+RETRY_AFTER_S = 1.0
+"""What an unclear answer advises, in seconds."""
+
+
+@dataclass(slots=True)
+class Load:
+    """Read an effect's history. Answer: `History`."""
+
+    effect_id: str
+
+
+@dataclass(slots=True)
+class ReadFacts:
+    """Read the premises now. Answer: encoded facts; raises `PremiseUnreadable`."""
+
+    payload: Mapping[str, Any]
+    idempotency_key: str
+
+
+@dataclass(slots=True)
+class Authorize:
+    """Ask whether it is allowed now. Answer: bool; raises `AuthorityUnclear`."""
+
+    payload: Mapping[str, Any]
+    idempotency_key: str
+
+
+@dataclass(slots=True)
+class Append:
+    """Write entries if the history has not moved. Answer: the new `History`, or None."""
+
+    history: History
+    drafts: tuple[Draft, ...]
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """As `Append`, and take the claim: the last draft is DISPATCHED. From here on silence is not "no effect"."""
+
+    history: History
+    drafts: tuple[Draft, ...]
+
+
+@dataclass(slots=True)
+class Send:
+    """Do it. Answer: `Landed`, `NotLanded` or `Unclear`."""
+
+    history: History
+    payload: Mapping[str, Any]
+    idempotency_key: str
+
+
+@dataclass(slots=True)
+class LookUp:
+    """Ask the service for our own effect. Answer: `Seen`."""
+
+    payload: Mapping[str, Any]
+    idempotency_key: str
+
+
+@dataclass(slots=True)
+class Probe:
+    """Ask what can be proven about a sender. Answer: `Sighting`."""
+
+    worker: str
+    effect_id: str
+    n: int
+
+
+@dataclass(slots=True)
+class Wait:
+    """Pause. Answer: None."""
+
+    seconds: float
+
+
+Step = Load | ReadFacts | Authorize | Append | Dispatch | Send | LookUp | Probe | Wait
+
+STEPS: tuple[type, ...] = (Load, ReadFacts, Authorize, Append, Dispatch, Send, LookUp, Probe, Wait)
+
+CRASH_POINTS: tuple[str, ...] = tuple(
+    f"{when}_{name}"
+    for name in ("load", "read_facts", "authorize", "append", "dispatch", "send", "look_up", "probe", "wait")
+    for when in ("before", "after")
+)
+"""Every point at which a process can die, by name. `after_dispatch` is before the send; `after_send` is before the answer is recorded."""
+
+STEP_NAMES: Mapping[type, str] = dict(
+    zip(
+        STEPS,
+        ("load", "read_facts", "authorize", "append", "dispatch", "send", "look_up", "probe", "wait"),
+        strict=True,
+    )
+)
+
+
+@dataclass(slots=True)
+class Landed:
+    """The service did it. `value` is the JSON form of what the function returned, `raw` the live object."""
+
+    value: Any
+    raw: Any = None
+
+
+@dataclass(slots=True)
+class NotLanded:
+    """It certainly did not happen, in this request."""
+
+    verdict: Verdict
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Unclear:
+    """No clear answer. `still_running`: the send was given up on but has not ended; its late answer will count."""
+
+    detail: str
+    in_use: bool = False
+    still_running: bool = False
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a look-up gave. `failed` is not absence."""
+
+    found: bool
+    evidence: Any = None
+    failed: str = ""
+
+
+@dataclass(slots=True)
+class Sighting:
+    """What is proven about a sender, and for how many seconds this gate has known it to be gone."""
+
+    liveness: Liveness
+    gone_for_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long this call may wait for others.
+
+    Attributes:
+        clock: the gate's clock.
+        wait_s: for a claim that a live sender holds.
+        pause_s: for the service: a key in use, an absence that cannot be trusted yet. The longer of the two counts there.
+    """
+
+    clock: Clock
+    wait_s: float = 0.0
+    pause_s: float = PAUSE_S
+    _began: float | None = None
+    _poll_s: float = POLL_S
+
+    def left_s(self, *, for_service: bool = False) -> float:
+        """Seconds left, counted from the first time this is asked."""
+        now = self.clock.uptime().seconds
+        if self._began is None:
+            self._began = now
+        limit = max(self.wait_s, self.pause_s) if for_service else self.wait_s
+        return self._began + limit - now
+
+    def next_poll_s(self, *, for_service: bool = False) -> float | None:
+        """How long to pause before looking again, or None when patience is at an end."""
+        left = self.left_s(for_service=for_service)
+        if left <= 0:
+            return None
+        pause, self._poll_s = min(self._poll_s, left), min(self._poll_s * 2, POLL_MAX_S)
+        return pause
+
+
+Run = Generator[Step, Any, Outcome]
+
+
+def rfc3339(moment: datetime) -> str:
+    """The text of a moment on the record."""
+    return moment.isoformat(timespec="microseconds")
+
+
+def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patience) -> Run:
+    """Take one approved request to its outcome: at most one send of it, ever, by anybody.
+
+    **Durable when** this returns: an outcome other than IN_FLIGHT and a refusal of a conflicting payload stands on the journal.
+    **If the process dies** before `Dispatch` was answered, nothing was sent. After it, `recover_one` takes over from the record.
+    """
+    while True:
+        history: History = yield Load(proposal.effect_id)
+        state = fold(history)
+        answered = yield from _answer_from_record(history, state, proposal, target, clock=clock, patience=patience)
+        if answered is not None:
+            return answered
+        again = state.kind is not None and state.proposed["decision"] == proposal.decision
+        if again:
+            # A refusal stands for its decision, and what was recorded first is what is sent.
+            seen, payload, fresh = state.proposed.get("seen"), state.proposed["payload"], False
+        else:
+            seen, payload, fresh = proposal.seen, proposal.payload, proposal.fresh
+        attempt = state.attempt + 1 if state.kind is Kind.FAILED else state.attempt
+        key = derive_id(proposal.effect, proposal.key, attempt)
+
+        allowed: bool = yield Authorize(payload, key)
+        judgement: Judgement | None = None
+        if seen is not None:
+            now = seen if fresh and attempt == 1 else (yield ReadFacts(payload, key))
+            judgement = judge(target.conditions, seen, now)
+        at = rfc3339(clock.now())
+        record: dict[str, Any] = {
+            "effect": proposal.effect,
+            "key": proposal.key,
+            "payload": payload,
+            "digest": proposal.digest,
+            "decision": proposal.decision,
+        }
+        if seen is not None:
+            record["seen"] = seen
+        proposed = Draft(Kind.PROPOSED, at, record)
+        checks: dict[str, Any] = {"allowed": allowed}
+        if judgement is not None:
+            checks["premises"] = judgement.verdicts
+
+        if allowed and (judgement is None or judgement.holds):
+            claim = _dispatched(target.capabilities, clock, attempt=attempt, key=key)
+            drafts = (proposed, Draft(Kind.AUTHORIZED, at, checks), claim)
+            claimed: History | None = yield Dispatch(history, drafts)
+            if claimed is None:
+                # Somebody got in between our reading and our write: what they made of it is the answer. Nothing was sent here.
+                continue
+            answer: Landed | NotLanded | Unclear = yield Send(claimed, payload, key)
+            return (yield from _conclude(claimed, answer, target, clock=clock, patience=patience, via=Via.SEND))
+
+        if not allowed:
+            reason = Reason.LEASE
+        else:
+            reason = Reason.PREMISE_FALSE if judgement is not None and judgement.was_false else Reason.STALE_PREMISE
+        data = {"reason": str(reason), **checks}
+        if not (again and state.kind is Kind.REFUSED and state.last == data):
+            written: History | None = yield Append(history, (proposed, Draft(Kind.REFUSED, at, data)))
+            if written is None:
+                continue
+            history = written
+        return _outcome(Status.REFUSED, history, proposal, reason=reason, changes=_changes(judgement))
+
+
+def _answer_from_record(
+    history: History, state: State, proposal: Proposal, target: Target, *, clock: Clock, patience: Patience
+) -> Generator[Step, Any, Outcome | None]:
+    """The answer that the record already holds, or None if this proposal may be judged and sent."""
+    if state.kind is None:
+        return None
+    other = state.proposed["digest"] != proposal.digest
+    if state.kind is Kind.DISPATCHED:
+        outcome: Outcome = yield from recover_one(history, target, clock=clock, patience=patience)
+        conflicts = other and outcome.status is not Status.IN_FLIGHT
+        return _conflict(proposal, outcome.history or history) if conflicts else outcome
+    if state.kind in (Kind.REFUSED, Kind.FAILED):
+        same_decision = state.proposed["decision"] == proposal.decision
+        return _conflict(proposal, history) if other and same_decision else None
+    if other:
+        return _conflict(proposal, history)
+    if state.has_landed:
+        return _replay(history, state, target)
+    return _outcome_of(history, state, target)
+
+
+def recover_one(
+    history: History,
+    target: Target,
+    *,
+    clock: Clock,
+    patience: Patience,
+    resend: Resend = Resend.NONE,
+    detail: str = "",
+    pause_s: float = 0.0,
+) -> Run:
+    """Settle one effect that was dispatched, if its sender is gone: re-check, ask `decide`, and re-enter the stages of `submit`.
+
+    Args:
+        history: the effect as just read.
+        target: its function.
+        clock: the gate's clock.
+        patience: how long to wait for a live sender and for long look-up lags; the short `settle_after` is always waited out.
+        resend: what a send in this very call came to, so that one call resends at most once.
+        detail: what that send said.
+        pause_s: pause first: the service said that the key is in use.
+
+    **Durable when** this returns: an outcome other than IN_FLIGHT stands on the journal.
+    **If the process dies** meanwhile, the next recovery finds the effect DISPATCHED again and starts over.
+    """
+    capabilities = target.capabilities
+    if pause_s:
+        yield Wait(pause_s)
+        history = yield Load(history.effect_id)
+    while True:
+        state = fold(history)
+        dispatch = state.dispatch
+        if state.kind is not Kind.DISPATCHED or dispatch is None:
+            return _outcome_of(history, state, target)
+        sighting: Sighting = yield Probe(dispatch.by, dispatch.effect_id, dispatch.n)
+        if sighting.liveness is Liveness.ALIVE:
+            pause = patience.next_poll_s()
+            if pause is None:
+                return _waiting(history, state, Reason.SENDER_ALIVE, detail=detail)
+            yield Wait(pause)
+            history = yield Load(history.effect_id)
+            continue
+
+        payload, key = state.proposed["payload"], dispatch.data["key"]
+        dedupes_now = _window_open(state, capabilities, clock)
+        asked: _Asked | None = None
+        if capabilities.can_look_up and not (dedupes_now and resend is Resend.NONE):
+            asked = yield from _ask(dispatch, sighting, capabilities, clock, payload, key)
+        checks, recheck, judgement = Checks.UNREADABLE, {}, None
+        if asked is None or asked.found in (Found.FOUND, Found.ABSENT):
+            # The re-check comes last before an act, so that what it read is as fresh as it can be.
+            checks, recheck, judgement = yield from _recheck(state, target, payload, key)
+            if asked is None and capabilities.can_look_up and checks is not Checks.HOLD:
+                asked = yield from _ask(dispatch, sighting, capabilities, clock, payload, key)
+        action = decide(
+            dedupes=capabilities.dedupes,
+            window_open=dedupes_now,
+            can_look_up=capabilities.can_look_up,
+            checks=checks,
+            found=asked.found if asked else Found.NOT_ASKED,
+            resend=resend,
+        )
+        extra: dict[str, Any] = {"recheck": recheck}
+        if asked is not None:
+            if asked.found is Found.FAILED:
+                return _waiting(history, state, Reason.LOOKUP_FAILED, detail=asked.failed)
+            if asked.found is Found.NOT_YET:
+                if asked.trusted_in_s > max(capabilities.settle_after_s, patience.left_s(for_service=True)):
+                    return _waiting(
+                        history, state, Reason.ABSENCE_NOT_YET_TRUSTED, retry_after=asked.trusted_in_s, detail=detail
+                    )
+                yield Wait(asked.trusted_in_s)
+                history = yield Load(history.effect_id)
+                continue
+            if asked.found is Found.FOUND:
+                extra["evidence"] = asked.evidence
+            else:
+                extra["lookup"] = "absent"
+        if action is Action.GIVE_UP and sighting.liveness is Liveness.CUT_OFF:
+            left = _deadline_left_s(dispatch, clock)
+            if left > 0:
+                return _waiting(history, state, Reason.SENDER_ALIVE, retry_after=left)
+        if action is Action.WAIT:
+            reason = Reason.CHECK_UNREADABLE if checks is Checks.UNREADABLE else Reason.UNANSWERED
+            return _waiting(history, state, reason, detail=recheck.get("unreadable", "") or detail)
+        if action in (Action.RESEND, Action.REAPPLY):
+            draft = _dispatched(capabilities, clock, attempt=state.attempt, key=key, extra=extra)
+            claimed: History | None = yield Dispatch(history, (draft,))
+            if claimed is None:
+                history = yield Load(history.effect_id)
+                continue
+            answer: Landed | NotLanded | Unclear = yield Send(claimed, payload, key)
+            via = Via.RETRY if action is Action.RESEND else Via.REAPPLY
+            return (yield from _conclude(claimed, answer, target, clock=clock, patience=patience, via=via))
+        at = rfc3339(clock.now())
+        if action is Action.SETTLE:
+            value = None if extra["evidence"] is True else extra["evidence"]
+            draft = Draft(Kind.COMMITTED, at, {"via": str(Via.QUERY), "value": value, **extra})
+        elif action is Action.REFUSE:
+            stale = checks is Checks.STALE
+            refused = Reason.STALE_PREMISE_AT_RECOVERY if stale else Reason.LEASE_AT_RECOVERY
+            draft = Draft(Kind.REFUSED, at, {"reason": str(refused), **extra})
+        elif action is Action.FAIL:
+            failed = "rejected" if resend is Resend.REJECTED else "absent"
+            draft = Draft(Kind.FAILED, at, {"reason": failed, "detail": detail, **extra})
+        else:
+            draft = Draft(Kind.AMBIGUOUS, at, {"detail": detail, **extra})
+        written: History | None = yield Append(history, (draft,))
+        if written is None:
+            history = yield Load(history.effect_id)
+            continue
+        return _outcome_of(written, fold(written), target, changes=_changes(judgement))
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What a look-up amounts to: `trusted_in_s` was settled before asking, since an answer is only as good as the moment it was asked."""
+
+    found: Found
+    evidence: Any
+    failed: str
+    trusted_in_s: float
+
+
+def _ask(
+    dispatch: Entry, sighting: Sighting, capabilities: Capabilities, clock: Clock, payload: Mapping[str, Any], key: str
+) -> Generator[Step, Any, _Asked]:
+    trusted_in_s = _untrusted_s(dispatch, sighting, capabilities, clock)
+    seen: Seen = yield LookUp(payload, key)
+    if seen.found:
+        found = Found.FOUND
+    elif seen.failed:
+        found = Found.FAILED
+    else:
+        found = Found.NOT_YET if trusted_in_s > 0 else Found.ABSENT
+    return _Asked(found, seen.evidence, seen.failed, trusted_in_s)
+
+
+def late_answer(
+    history: History, answer: Landed | NotLanded | Unclear, *, clock: Clock
+) -> Generator[Step, Any, History | None]:
+    """Record an answer that came after the gate had stopped waiting for it. The truth wins over what was concluded meanwhile.
+
+    Args:
+        history: the effect as it was when this send was dispatched.
+        answer: what came back. Only an answer that it landed is recorded; that it did not says nothing about other requests.
+        clock: the gate's clock.
+
+    Returns:
+        The history with the answer, or None if there was nothing to record.
+    """
+    if not isinstance(answer, Landed):
+        return None
+    while True:
+        current: History = yield Load(history.effect_id)
+        state = fold(current)
+        if state.has_landed or current.kind not in (Kind.DISPATCHED, Kind.AMBIGUOUS, Kind.REFUSED, Kind.FAILED):
+            return None
+        data = {"via": str(Via.LATE_ANSWER), "value": answer.value}
+        written: History | None = yield Append(current, (Draft(Kind.COMMITTED, rfc3339(clock.now()), data),))
+        if written is not None:
+            return written
+
+
+def _conclude(
+    history: History,
+    answer: Landed | NotLanded | Unclear,
+    target: Target,
+    *,
+    clock: Clock,
+    patience: Patience,
+    via: Via,
+) -> Run:
+    """From the answer to a send to its outcome."""
+    if isinstance(answer, Landed):
+        draft = Draft(Kind.COMMITTED, rfc3339(clock.now()), {"via": str(via), "value": answer.value})
+        written: History | None = yield Append(history, (draft,))
+        if written is None:
+            # Somebody who could not know that we live concluded without us. Our answer is the truth.
+            written = yield from late_answer(history, answer, clock=clock)
+            if written is None:
+                written = yield Load(history.effect_id)
+        return _outcome_of(written, fold(written), target, raw=answer.raw)
+    if isinstance(answer, NotLanded):
+        # It speaks for this request alone. The first request is all there is; a reapplied one followed a trusted absence; but
+        # a resend was made without asking, and a request before it may have landed.
+        if via is not Via.RETRY:
+            data = {"reason": answer.reason, "detail": answer.detail}
+            failed: History | None = yield Append(history, (Draft(Kind.FAILED, rfc3339(clock.now()), data),))
+            if failed is None:
+                failed = yield Load(history.effect_id)
+            return _outcome_of(failed, fold(failed), target)
+        sent = Resend.REJECTED if answer.verdict is Verdict.REJECTED else Resend.UNANSWERED
+        pause = 0.0
+    elif answer.still_running:
+        return _waiting(history, fold(history), Reason.SENDER_ALIVE, detail=answer.detail)
+    elif answer.in_use:
+        poll = patience.next_poll_s(for_service=True)
+        if poll is None:
+            return _waiting(history, fold(history), Reason.KEY_IN_USE, detail=answer.detail)
+        sent, pause = Resend.NONE, poll
+    else:
+        sent, pause = Resend.NONE if via is Via.SEND else Resend.UNANSWERED, 0.0
+    return (
+        yield from recover_one(
+            history,
+            target,
+            clock=clock,
+            patience=patience,
+            resend=sent,
+            detail=answer.detail,
+            pause_s=pause,
+        )
+    )
+
+
+def _recheck(
+    state: State, target: Target, payload: Mapping[str, Any], key: str
+) -> Generator[Step, Any, tuple[Checks, dict[str, Any], Judgement | None]]:
+    """Permission, then premises, as they are now."""
+    seen = state.proposed.get("seen")
+    try:
+        allowed: bool = yield Authorize(payload, key)
+        record: dict[str, Any] = {"allowed": allowed}
+        judgement: Judgement | None = None
+        if seen is not None:
+            now = yield ReadFacts(payload, key)
+            judgement = judge(target.conditions, seen, now)
+            record["premises"] = judgement.verdicts
+    except (CallbackFailed, BadInput) as error:
+        return Checks.UNREADABLE, {"unreadable": str(error)}, None
+    if not allowed:
+        return Checks.LEASE, record, judgement
+    if judgement is not None and not judgement.holds:
+        return Checks.STALE, record, judgement
+    return Checks.HOLD, record, judgement
+
+
+def _dispatched(
+    capabilities: Capabilities, clock: Clock, *, attempt: int, key: str, extra: Mapping[str, Any] | None = None
+) -> Draft:
+    now, uptime = clock.now(), clock.uptime()
+    data: dict[str, Any] = {
+        "attempt": attempt,
+        "key": key,
+        "deadline": rfc3339(now + timedelta(seconds=capabilities.timeout_s)),
+        "boot": uptime.boot,
+        "uptime_s": uptime.seconds,
+    }
+    if extra:
+        data.update(extra)
+    return Draft(Kind.DISPATCHED, rfc3339(now), data)
+
+
+def _since_s(dispatch: Entry, clock: Clock) -> float | None:
+    uptime = clock.uptime()
+    return elapsed_s(
+        at=datetime.fromisoformat(dispatch.at),
+        boot=dispatch.data["boot"],
+        uptime_s=dispatch.data["uptime_s"],
+        now=clock.now(),
+        now_boot=uptime.boot,
+        now_uptime_s=uptime.seconds,
+    )
+
+
+def _window_open(state: State, capabilities: Capabilities, clock: Clock) -> bool:
+    if not capabilities.dedupes or state.first_dispatch is None:
+        return False
+    elapsed = _since_s(state.first_dispatch, clock)
+    return is_window_open(elapsed, window_s=capabilities.window_s, margin_s=capabilities.timeout_s)
+
+
+def _deadline_left_s(dispatch: Entry, clock: Clock) -> float:
+    """Seconds until the sender's own deadline; a clock that went back makes it the whole time again, never less."""
+    length = (datetime.fromisoformat(dispatch.data["deadline"]) - datetime.fromisoformat(dispatch.at)).total_seconds()
+    elapsed = _since_s(dispatch, clock)
+    return length if elapsed is None else length - max(elapsed, 0.0)
+
+
+def _untrusted_s(dispatch: Entry, sighting: Sighting, capabilities: Capabilities, clock: Clock) -> float:
+    """Seconds until "absent" can be believed; 0 or less when it can be now."""
+    elapsed = _since_s(dispatch, clock)
+    lag_left = capabilities.lookup_lag_s - (elapsed if elapsed is not None else 0.0)
+    if sighting.liveness is Liveness.ENDED:
+        return lag_left
+    # A request that left at the last moment is on its way for settle_after more, and the look-up lags behind even that.
+    in_flight = capabilities.settle_after_s - sighting.gone_for_s
+    if sighting.liveness is Liveness.CUT_OFF:
+        in_flight = max(in_flight, _deadline_left_s(dispatch, clock) + capabilities.settle_after_s)
+    if capabilities.lookup_lag_s:
+        in_flight += capabilities.lookup_lag_s
+    return max(lag_left, in_flight)
+
+
+def _changes(judgement: Judgement | None) -> dict[str, Any]:
+    if judgement is None:
+        return {}
+    return {name: judgement.verdicts[name] for name in (*judgement.was_false, *judgement.changed)}
+
+
+def _outcome(status: Status, history: History, proposal: Proposal, **more: Any) -> Outcome:
+    return Outcome(status, proposal.effect, proposal.key, proposal.effect_id, history=history, **more)
+
+
+def _conflict(proposal: Proposal, history: History) -> Outcome:
+    return _outcome(Status.REFUSED, history, proposal, reason=Reason.CONFLICTING_PAYLOAD)
+
+
+def _replay(history: History, state: State, target: Target) -> Outcome:
+    committed = next(entry for entry in reversed(history.entries) if entry.kind is Kind.COMMITTED)
+    return Outcome(
+        Status.DUPLICATE_IGNORED,
+        state.proposed["effect"],
+        state.proposed["key"],
+        history.effect_id,
+        via=Via(committed.data["via"]),
+        value=target.decode_value(committed.data["value"]),
+        evidence=committed.data.get("evidence"),
+        since=_since(state),
+        history=history,
+    )
+
+
+def _since(state: State) -> str:
+    return state.dispatch.at if state.dispatch else ""
+
+
+def _waiting(
+    history: History, state: State, reason: Reason, *, retry_after: float = RETRY_AFTER_S, detail: str = ""
+) -> Outcome:
+    return Outcome(
+        Status.IN_FLIGHT,
+        state.proposed["effect"],
+        state.proposed["key"],
+        history.effect_id,
+        reason=reason,
+        retry_after=retry_after,
+        owner=state.dispatch.by if state.dispatch else "",
+        since=_since(state),
+        detail=detail,
+        history=history,
+    )
+
+
+def _outcome_of(
+    history: History, state: State, target: Target, *, raw: Any = None, changes: Mapping[str, Any] | None = None
+) -> Outcome:
+    """The outcome that a history stands for."""
+    name, key = state.proposed["effect"], state.proposed["key"]
+    last = state.last
+    if state.has_landed:
+        committed = next(entry for entry in reversed(history.entries) if entry.kind is Kind.COMMITTED)
+        via = Via(committed.data["via"])
+        return Outcome(
+            STATUS_OF_VIA[via],
+            name,
+            key,
+            history.effect_id,
+            via=via,
+            value=target.decode_value(committed.data["value"]),
+            raw=raw,
+            evidence=committed.data.get("evidence", committed.data["value"]),
+            since=_since(state),
+            history=history,
+        )
+    common: dict[str, Any] = {"since": _since(state), "history": history, "detail": last.get("detail", "")}
+    if state.kind is Kind.REFUSED:
+        return Outcome(
+            Status.REFUSED, name, key, history.effect_id, reason=last["reason"], changes=changes or {}, **common
+        )
+    if state.kind is Kind.FAILED:
+        return Outcome(Status.FAILED, name, key, history.effect_id, reason=last["reason"], **common)
+    if state.kind is Kind.AMBIGUOUS:
+        return Outcome(Status.AMBIGUOUS, name, key, history.effect_id, **common)
+    return _waiting(history, state, Reason.RACE_LOST)

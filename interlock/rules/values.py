@@ -1,0 +1,226 @@
+"""Values: Python arguments, facts and results, and their JSON form.
+
+What is sent is what was recorded: an argument is encoded once, and what the function gets is decoded from that, on the first call
+as after a crash. So an argument must have a faithful JSON form, or it is refused at the door. A result is different: the effect
+has landed, so its form is the best one there is, and never an error.
+
+JSON's own types stand for themselves. Decimal, datetime, date, time, timedelta, UUID, bytes and tuple are tagged (`{"$decimal": "20.00"}`).
+Anything else (dataclasses, pydantic models, enums, ...) needs an annotation, through which pydantic writes it and reads it back.
+Knows nothing of entries or of services.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+import pydantic
+import pydantic_core
+
+from interlock.errors import NotSerializable
+from interlock.rules.canonical import canonical_bytes
+
+_SCALARS = frozenset({str, bool, int, float, type(None)})
+
+_TAGS: dict[type, tuple[str, Callable[[Any], Any]]] = {
+    Decimal: ("$decimal", str),
+    datetime: ("$datetime", datetime.isoformat),
+    date: ("$date", date.isoformat),
+    time: ("$time", time.isoformat),
+    timedelta: ("$duration", lambda value: [value.days, value.seconds, value.microseconds]),
+    UUID: ("$uuid", str),
+    bytes: ("$bytes", lambda value: base64.b64encode(value).decode("ascii")),
+}
+_UNTAG: dict[str, Callable[[Any], Any]] = {
+    "$decimal": Decimal,
+    "$datetime": datetime.fromisoformat,
+    "$date": date.fromisoformat,
+    "$time": time.fromisoformat,
+    "$duration": lambda parts: timedelta(*parts),
+    "$uuid": UUID,
+    "$bytes": base64.b64decode,
+    "$tuple": lambda items: tuple(decode(item) for item in items),
+    "$map": lambda pairs: {key: decode(item) for key, item in pairs},
+}
+
+
+def encode(value: Any, adapter: pydantic.TypeAdapter[Any] | None = None, *, what: str = "value") -> Any:
+    """The faithful JSON form of an argument or a fact.
+
+    Args:
+        value: what to encode.
+        adapter: through which a type that JSON does not know is written, if the parameter is annotated.
+        what: what it is called in the error.
+
+    Raises:
+        NotSerializable: there is no faithful form; says what to do.
+    """
+    if type(value) in _SCALARS:
+        return value
+    try:
+        return _encode_plain(value)
+    except _NotPlain as stranger:
+        return _encode_typed(value, adapter, what, stranger.value)
+
+
+class _NotPlain(Exception):
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+def _encode_plain(value: Any) -> Any:
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is list:
+        return [_encode_plain(item) for item in value]
+    if kind is dict:
+        if not all(type(key) is str for key in value):
+            raise _NotPlain(value)
+        if any(key.startswith("$") for key in value):
+            return {"$map": [[key, _encode_plain(item)] for key, item in value.items()]}
+        return {key: _encode_plain(item) for key, item in value.items()}
+    if kind is tuple:
+        return {"$tuple": [_encode_plain(item) for item in value]}
+    if kind in _TAGS:
+        tag, write = _TAGS[kind]
+        return {tag: write(value)}
+    raise _NotPlain(value)
+
+
+def _encode_typed(value: Any, adapter: pydantic.TypeAdapter[Any] | None, what: str, stranger: Any) -> Any:
+    found = f"{what} holds a {type(stranger).__module__}.{type(stranger).__qualname__}"
+    if adapter is None:
+        if isinstance(stranger, Enum) or hasattr(stranger, "__dataclass_fields__") or hasattr(stranger, "model_dump"):
+            remedy = "Annotate the parameter with its type, so that it can be rebuilt after a restart."
+        else:
+            remedy = (
+                "Pass plain values (an id instead of an object), annotate the parameter with a dataclass or a pydantic model, "
+                "or, if it is no part of what is sent, name it in ignore= and give recovery its own through context=."
+            )
+        raise NotSerializable(f"{found}, which has no JSON form that can be rebuilt after a restart. {remedy}")
+    try:
+        written = adapter.dump_python(value, mode="json", warnings="error")
+        json.dumps(written, allow_nan=False)
+        rebuilt = adapter.validate_python(written)
+    except Exception as error:
+        raise NotSerializable(
+            f"{found}, which its annotation cannot write and read back: {error}. Correct the annotation."
+        ) from error
+    if type(rebuilt) is not type(value) or rebuilt != value:
+        raise NotSerializable(
+            f"{found}; read back through its annotation it is {rebuilt!r}, not {value!r}, so what is sent after a crash would "
+            "differ. Correct the annotation or the value."
+        )
+    return {"$typed": written}
+
+
+def decode(encoded: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> Any:
+    """The value that `encode` was given.
+
+    Raises:
+        NotSerializable: it was written through an annotation that is no longer there, or no longer fits.
+    """
+    kind = type(encoded)
+    if kind is list:
+        return [decode(item, adapter) for item in encoded]
+    if kind is not dict:
+        return encoded
+    if len(encoded) == 1:
+        ((tag, inner),) = encoded.items()
+        if tag in _UNTAG:
+            return _UNTAG[tag](inner)
+        if tag == "$typed":
+            if adapter is None:
+                raise NotSerializable(
+                    "the journal holds a value that was written through a parameter's annotation, and the parameter has none "
+                    "now. Put the annotation back, so that the open effect can be recovered."
+                )
+            try:
+                return adapter.validate_python(inner)
+            except pydantic.ValidationError as error:
+                raise NotSerializable(
+                    f"the journal holds a value that the parameter's annotation no longer reads: {error}. Keep reading the old "
+                    "form until the open effects are settled."
+                ) from error
+    return {key: decode(item, adapter) for key, item in encoded.items()}
+
+
+def fingerprint(encoded: Any, *, what: str = "value") -> bytes:
+    """Canonical bytes of an encoded value; decimals by value, so that 20.0 and 20.00 are one amount.
+
+    Raises:
+        NotSerializable: NaN, an infinity, or an integer of 2^53 or more.
+    """
+    return canonical_bytes(_by_value(encoded), what=what)
+
+
+def _by_value(encoded: Any) -> Any:
+    kind = type(encoded)
+    if kind is dict:
+        if len(encoded) == 1 and "$decimal" in encoded:
+            number = Decimal(encoded["$decimal"])
+            return {"$decimal": str(number.normalize()) if number.is_finite() else str(number)}
+        return {key: _by_value(item) for key, item in encoded.items()}
+    if kind is list:
+        return [_by_value(item) for item in encoded]
+    return encoded
+
+
+def encode_result(raw: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> Any:
+    """The JSON form of a result. Never raises: what cannot be written is kept as its `repr`."""
+    if type(raw) in (str, bool, int, type(None)):
+        return _writable(raw)
+    try:
+        if adapter is not None:
+            written = adapter.dump_python(raw, mode="json", warnings=False)
+        else:
+            written = pydantic_core.to_jsonable_python(
+                raw, fallback=_as_plain, inf_nan_mode="strings", bytes_mode="base64", serialize_unknown=False
+            )
+    except Exception:  # noqa: BLE001 - the effect has landed; a result that cannot be written must not hide that
+        written = {"repr": repr_of(raw)}
+    return _writable(written)
+
+
+def decode_result(written: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> Any:
+    """The result in the type of the return annotation; its JSON form where there is none or it does not fit."""
+    if adapter is None or written is None:
+        return written
+    try:
+        return adapter.validate_python(written)
+    except pydantic.ValidationError:
+        return written
+
+
+def repr_of(value: Any) -> str:
+    """`repr` that cannot fail and can be stored."""
+    try:
+        return ascii(value)[:2000]
+    except Exception as error:  # noqa: BLE001 - a broken __repr__ must not hide what it was about
+        return f"<{type(value).__name__} whose repr failed: {type(error).__name__}>"
+
+
+def _writable(written: Any) -> Any:
+    try:
+        json.dumps(written, allow_nan=False, ensure_ascii=False).encode("utf-8")
+    except (ValueError, TypeError, RecursionError):
+        return {"repr": repr_of(written)}
+    return written
+
+
+def _as_plain(value: Any) -> Any:
+    for method in ("to_dict", "model_dump", "_asdict"):
+        convert = getattr(value, method, None)
+        if callable(convert):
+            return convert()
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {"repr": repr_of(value)}
