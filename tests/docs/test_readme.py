@@ -1,0 +1,120 @@
+"""The pages are executed: what they show is what happens, and the commands they name exist."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import Interlock
+from tests.docs.page import blocks, run_page
+from tests.docs.shop import Shop
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "integrations").rglob("*.md")]
+    if any(block.language.startswith("py") for block in blocks(path.name, path.read_text("utf-8")))
+)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    """The world that the examples act on."""
+    return Shop()
+
+
+@pytest.fixture
+def namespace(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """What a page starts with, in an empty directory; gates that the page opened are closed behind it."""
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__page__", **shop.names()}
+    monkeypatch.setitem(sys.modules, "stripe", names["stripe"])
+    yield names
+    for gate in {id(value): value for value in names.values() if isinstance(value, Interlock)}.values():
+        gate.close()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_runs_as_written(page: str, namespace: dict[str, Any]) -> None:
+    """Every Python block of the page runs, in order, and prints what it says."""
+    assert run_page(page, (ROOT / page).read_text("utf-8"), namespace) > 0
+
+
+def test_readme_has_an_example() -> None:
+    """The README shows Python, so that the test above is about something."""
+    assert "README.md" in PAGES
+
+
+def test_commands_on_the_pages_exist() -> None:
+    """Every `make` target that a page's shell block or inline code names is in the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named: set[str] = set()
+    for path in ROOT.glob("*.md"):
+        named |= set(
+            re.findall(r"(?:^|`|\s)make ([a-z-]+)(?=$|[\s`])", _code_of(path.read_text("utf-8")), re.MULTILINE)
+        )
+    assert {"demo", "test"} <= named
+    assert named <= targets
+
+
+def _code_of(text: str) -> str:
+    fenced = [block.source for block in blocks("", text) if not block.language.startswith("py")]
+    return "\n".join([*fenced, *re.findall(r"`[^`\n]+`", text)])
+
+
+PAGE = """# A page
+
+```python
+x = 1
+```
+Text, and a list:
+
+- an item
+  ```python
+  x += 1
+  print(x)  # {printed}
+  ```
+
+```sh
+make nothing
+```
+"""
+
+
+def test_blocks_share_a_namespace(namespace: dict[str, Any]) -> None:
+    """A later block sees what an earlier one defined, also where it stands in a list; other languages do not run."""
+    assert run_page("page.md", PAGE.format(printed="2"), namespace) == 2
+    assert namespace["x"] == 2
+
+
+def test_wrong_output_is_found(namespace: dict[str, Any]) -> None:
+    """A comment that says something else than what is printed fails the page."""
+    with pytest.raises(AssertionError, match=r"page\.md:10"):
+        run_page("page.md", PAGE.format(printed="3"), namespace)
+
+
+def test_error_names_the_line_of_the_page(namespace: dict[str, Any]) -> None:
+    """An error in a block points to the line of the page that it stands on."""
+    with pytest.raises(NameError) as caught:
+        run_page("page.md", "one\n\n```python\n\nundefined\n```\n", namespace)
+    assert caught.traceback[-1].lineno + 1 == 5
+    assert str(caught.traceback[-1].path) == "page.md"
+
+
+def test_await_at_the_top_level_runs(namespace: dict[str, Any]) -> None:
+    """A page may await, and its blocks share one event loop."""
+    page = "```python\nimport asyncio\nq = asyncio.Queue()\nawait q.put(1)\n```\n```python\nprint(await q.get())  # 1\n```\n"
+    assert run_page("page.md", page, namespace) == 2
+
+
+def test_shop_dedupes_on_the_key(shop: Shop) -> None:
+    """The stand-in behaves as the service does: one refund for each key, found again by it, left out when excluded."""
+    first = shop.create(charge="ch_881", amount=2000, idempotency_key="k")
+    assert shop.create(charge="ch_881", amount=2000, idempotency_key="k").id == first.id == shop.refund_exists("k").id
+    assert (shop.refunded_total("881"), shop.refunded_total("881", excluding="k")) == (2000, 0)
+    assert shop.refund_exists("other") is None
