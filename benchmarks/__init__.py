@@ -1,0 +1,1 @@
+"""Everything that measures Interlock: services, suites and the harness that runs them."""

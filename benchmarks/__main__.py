@@ -1,0 +1,92 @@
+"""`python -m benchmarks NAME`: run one suite, write its result, print the table, exit 1 if anything is not as wanted.
+
+Owns the command line and where results go. Must not know what a suite measures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.harness.progress import choose
+from benchmarks.harness.suite import Options, Suite
+from benchmarks.harness.terminal import show
+from benchmarks.report import write
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SUITES = {
+    "refund-agent": ("benchmarks.suites.refund_agent.suite", "eleven faults and more, each guard beside the others"),
+    "recovery": ("benchmarks.suites.recovery", "crash to settled, the gate beside the hand check; the stopped sender"),
+    "performance": ("benchmarks.performance", "one gated call beside the floor, fsyncs counted"),
+}
+DEMO = "demo"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] == DEMO:
+        from benchmarks import demo
+
+        return demo.main(given[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else ""
+    )
+    names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
+    for name, (_, what) in SUITES.items():
+        names.add_parser(name, help=what, add_help=False)
+    names.add_parser(DEMO, help="half a minute: a killed agent, without and with the gate", add_help=False)
+    chosen, rest = parser.parse_known_args(given)
+    suite: Suite = importlib.import_module(SUITES[chosen.name][0]).SUITE
+    return run(suite, rest)
+
+
+def run(suite: Suite, arguments: Sequence[str]) -> int:
+    """Run one suite with its arguments; returns the exit code."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {suite.name}")
+    parser.add_argument("--quick", action="store_true", help="a shorter run of the same checks, under 50 seconds")
+    parser.add_argument("--out", type=Path, help="where to write the JSON (a .json file, or a directory)")
+    parser.add_argument("--seed", type=int, default=0, help="repeats a run's random choices")
+    suite.add_arguments(parser)
+    options = parser.parse_args(arguments)
+    command = " ".join(["python -m benchmarks", suite.name, *_without_out(arguments)])
+    with choose() as progress:
+        document = suite.run(Options(quick=options.quick, seed=options.seed, command=command, more=options), progress)
+    file = _target(suite.name, options.out, quick=options.quick)
+    content = document.to_json()
+    write(content, file)
+    show(content)
+    for failure in document.failures:
+        print(f"NOT AS WANTED  {failure}")
+    print(f"\n{document.sentence}  ({file.name} and {file.with_suffix('.md').name} in {_shown(file.parent)})")
+    return 0 if document.holds else 1
+
+
+def _target(name: str, out: Path | None, *, quick: bool) -> Path:
+    file = f"{name.replace('-', '_')}.json"
+    if out is None:
+        # Only a whole run may replace what is committed.
+        return (ROOT / ".scratch" / "results" if quick else ROOT / "results") / file
+    return out if out.suffix == ".json" else out / file
+
+
+def _shown(directory: Path) -> str:
+    resolved = directory.resolve()
+    return f"{resolved.relative_to(ROOT)}/" if resolved.is_relative_to(ROOT) else f"{directory}/"
+
+
+def _without_out(arguments: Sequence[str]) -> list[str]:
+    kept, skip = [], False
+    for argument in arguments:
+        if not skip and not argument.startswith("--out"):
+            kept.append(argument)
+        skip = argument == "--out" and not skip
+    return kept
+
+
+if __name__ == "__main__":
+    sys.exit(main())

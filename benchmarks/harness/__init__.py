@@ -1,0 +1,1 @@
+"""What every suite shares: the result document, its verdicts, progress, and real worker processes."""

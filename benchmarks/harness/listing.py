@@ -1,0 +1,50 @@
+"""Source as the report prints it: one function cut out of its module, and how many lines of code it is.
+
+Owns what counts as a line of code: not blank, not a comment, not a docstring.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import textwrap
+import tokenize
+from pathlib import Path
+
+from benchmarks.harness.document import Listing
+
+_NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+def cut(file: Path, function: str, *, title: str, text: str = "") -> Listing:
+    """One function of a file, wherever it is nested, with its decorators and without its docstring.
+
+    Raises:
+        LookupError: The file has no function of this name.
+    """
+    source = file.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return _listing(source.splitlines(), node, title, text)
+    raise LookupError(f"{file.name} has no function {function!r}")
+
+
+def count_code(source: str) -> int:
+    """How many lines hold code."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in _NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines)
+
+
+def _listing(lines: list[str], node: ast.FunctionDef, title: str, text: str) -> Listing:
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    kept = dict(enumerate(lines, 1))
+    if ast.get_docstring(node) is not None:
+        docstring = node.body[0]
+        for number in range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1):
+            del kept[number]
+    last = node.end_lineno or node.lineno
+    body = textwrap.dedent("\n".join(line for number, line in kept.items() if first <= number <= last))
+    return Listing(title=title, source=body, lines=count_code(body), text=text)

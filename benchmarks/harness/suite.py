@@ -1,0 +1,39 @@
+"""What a suite is to the command line: a name, a line about it, its own options, and a run that returns a document.
+
+A module under `benchmarks` that defines `SUITE` can be run by `python -m benchmarks NAME`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.harness.document import Document
+from benchmarks.harness.progress import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What every suite may be told.
+
+    Attributes:
+        quick: A shorter run of the same thing: fewer repetitions, the same checks, under 50 seconds.
+        seed: What random choices are drawn from.
+        command: The command line, for the result's meta.
+        more: The suite's own options as parsed.
+    """
+
+    quick: bool
+    seed: int
+    command: str
+    more: argparse.Namespace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """A suite as the command line sees it."""
+
+    name: str
+    run: Callable[[Options, Progress], Document]
+    add_arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None

@@ -1,0 +1,134 @@
+"""What the report of the refund agent says in words: computed from the cells, never typed beside them.
+
+Where the hand check ties with the gate, the report says so, first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from benchmarks.harness.document import Cell, Listing, Measure, Report, Table, Verdict
+from benchmarks.harness.listing import cut
+from benchmarks.suites.refund_agent.rows import ROWS
+from benchmarks.suites.refund_agent.wanted import FURTHER_ROWS, HANDED_ROWS
+
+HERE = Path(__file__).parent
+
+INTRO = (
+    "A customer paid $100. Case 4471 approves one $20 partial refund. Exactly $20 must be refunded for the case, or $0 if the "
+    "permission was revoked or the order became ineligible first. Every cell is a payment of its own at the local "
+    "Stripe-compatible service, over HTTP through the official SDK; its money is read from the service's own ledger. At tier 1 "
+    "the Idempotency-Key is sent; at tiers 2 and 3 it is taken off every request; at tier 3 nothing is looked up."
+)
+
+_ORDER = {Verdict.HELD: 2, Verdict.UNKNOWN: 1, Verdict.VIOLATED: 0}
+
+
+def report(cells: Sequence[Cell]) -> Report:
+    """The page around the cells."""
+    handed, further = list(HANDED_ROWS), list(FURTHER_ROWS)
+    return Report(
+        title="The refund agent",
+        intro=INTRO,
+        findings=findings(cells),
+        tables=[
+            Table(
+                title="The handed table, workers really killed (SIGKILL)",
+                text="Rows without a crash are played in process, once.",
+                where={"row": handed, "crash": ["kill", "none"]},
+            ),
+            Table(
+                title="The handed table, crashes simulated in process", where={"row": handed, "crash": ["simulated"]}
+            ),
+            Table(
+                title="Further rows, real processes",
+                text="Nothing was handed for the baselines here, and nothing is wanted of them.",
+                where={"row": further, "crash": ["kill", "stop", "none"]},
+            ),
+            Table(title="Further rows, crashes simulated in process", where={"row": further, "crash": ["simulated"]}),
+        ],
+        glossary={row.name: f"{row.what}." for row in ROWS},
+        listings=listings(),
+        notes=[
+            "The hand check trusts an `absent` at once, as hand checks do. A line that waits before it trusts one would hold "
+            "late_landing at tier 2, at the price of that wait on every send.",
+            "Every arm but the gate is carried by a patient queue that hands its job out again after an unclear error.",
+            "25 hours pass by advancing the service's clock and the worker's clocks by the same amount, for every arm.",
+        ],
+    )
+
+
+def measures(cells: Sequence[Cell]) -> list[Measure]:
+    """Lines of code, gate against hand check: the price of writing it."""
+    if not cells:
+        return []
+    by_title = {listing.title: listing.lines for listing in listings()}
+    gate, hand = by_title[GATE_TITLE], by_title[HAND_TITLE]
+    return [
+        Measure(name="lines to guard the call, gate", value=gate, unit="lines"),
+        Measure(name="lines to guard the call, hand check", value=hand, unit="lines"),
+        Measure(
+            name="lines, gate to hand check",
+            value=round(gate / hand, 3),
+            unit="ratio",
+            wanted="less than 1",
+            holds=gate < hand,
+        ),
+    ]
+
+
+GATE_TITLE = "The gate at tier 1"
+HAND_TITLE = "The hand check at tiers 1 and 2"
+
+
+def listings() -> list[Listing]:
+    """The code that the table compares, as it ran."""
+    return [
+        cut(HERE / "hand_check.py", "refund_with_lookup", title=HAND_TITLE),
+        cut(HERE / "hand_check.py", "refund_blind", title="The hand check at tier 3"),
+        cut(HERE / "gated.py", "tier_1", title=GATE_TITLE),
+    ]
+
+
+def findings(cells: Sequence[Cell]) -> list[str]:
+    """Gate beside hand check, ties first."""
+    ties: list[str] = []
+    ahead: list[str] = []
+    behind: list[str] = []
+    for gate, hand in _pairs(cells):
+        rank = _ORDER[gate.verdict] - _ORDER[hand.verdict]
+        (ahead if rank > 0 else behind if rank < 0 else ties).append(f"{gate.row} at tier {gate.tier}")
+    total = len(ties) + len(ahead) + len(behind)
+    if not total:
+        return []
+    lines = [
+        f"The hand check ties with the gate in {len(set(ties))} of {len({*ties, *ahead, *behind})} pairs of cells (same verdict): "
+        f"{_grouped(ties)}."
+    ]
+    if behind:
+        lines.append(f"The hand check does better in: {_grouped(behind)}.")
+    lines.append(f"The gate does better in: {_grouped(ahead)}." if ahead else "The gate does better nowhere.")
+    for arm in dict.fromkeys(cell.arm for cell in cells):
+        own = [cell for cell in cells if cell.arm == arm]
+        counts = {verdict: sum(cell.verdict is verdict for cell in own) for verdict in Verdict}
+        lines.append(
+            f"{arm}: {counts[Verdict.HELD]} held, {counts[Verdict.VIOLATED]} violated, "
+            f"{counts[Verdict.UNKNOWN]} held but nobody can tell, of {len(own)} cells."
+        )
+    return lines
+
+
+def _pairs(cells: Sequence[Cell]) -> Iterable[tuple[Cell, Cell]]:
+    hands = {(cell.row, cell.tier, cell.crash): cell for cell in cells if cell.arm == "hand_check"}
+    for cell in cells:
+        if cell.arm == "gate" and (cell.row, cell.tier, cell.crash) in hands:
+            yield cell, hands[cell.row, cell.tier, cell.crash]
+
+
+def _grouped(pairs: Sequence[str]) -> str:
+    tiers: dict[str, list[str]] = {}
+    for pair in dict.fromkeys(pairs):
+        row, _, tier = pair.partition(" at tier ")
+        tiers.setdefault(row, []).append(tier)
+    return ", ".join(f"{row} ({', '.join(found)})" for row, found in tiers.items()) or "none"

@@ -1,0 +1,158 @@
+"""The stage a row plays on: one payment, one approved request, one arm, and what can happen to them.
+
+Owns how a worker is run: in this process (`simulated`), or as a process of its own that really dies (`kill`). The rows are
+written once and played in both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.supervisor import Supervisor, Worker
+from benchmarks.services.stripe import LocalStripe
+from benchmarks.suites.refund_agent import worker
+from benchmarks.suites.refund_agent.answer import Answer
+from benchmarks.suites.refund_agent.arm import Hooks, Place
+from benchmarks.suites.refund_agent.arms import Column
+from benchmarks.suites.refund_agent.case import PAID_MINOR, Desk, Request
+from benchmarks.suites.refund_agent.client import connect
+from benchmarks.suites.refund_agent.crash import NO_CRASH, Crash, Died, Manner, Point
+
+SETTLE_AFTER_S = 1.0
+"""The pause before an `absent` is trusted, as declared to the gate in every row (it is the gate's default)."""
+
+LATE_BY_S = 0.6
+"""How slow the service is in the late-landing rows: less than the declared pause, as the declaration promises."""
+
+SHORT_TIMEOUT_S = 1.0
+"""The timeout of gate and SDK in the paused-sender row, so that a pause can outlast it."""
+
+
+class Stage:
+    """One cell being played."""
+
+    def __init__(self, service: LocalStripe, directory: Path, column: Column, *, order: str, real: bool, settle_after_s: float = SETTLE_AFTER_S) -> None:
+        directory.mkdir(parents=True)
+        self.service = service
+        self.supervisor = Supervisor()
+        self.desk = Desk(directory)
+        self.attempts = 0
+        self.settle_s: float | None = None
+        self._real = real
+        self._died_at: float | None = None
+        self._people = connect(service.url, sends_key=True)
+        self.place = Place(
+            url=service.url, directory=directory, arm=column.arm, tier=column.tier, settle_after_s=settle_after_s
+        )
+        payment = self._people.v1.payment_intents.create(
+            {
+                "amount": PAID_MINOR,
+                "currency": "usd",
+                "payment_method": "pm_card_visa",
+                "confirm": True,
+                "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
+                "metadata": {"order": order},
+            }
+        )
+        self.request = Request(order=order, payment=payment.id)
+
+    def deliver(
+        self,
+        *,
+        request: Request | None = None,
+        die: Point | None = None,
+        after_decision: Callable[[], None] = lambda: None,
+    ) -> Answer:
+        """A worker gets the request. With `die` it does not survive that point, and there is no answer.
+
+        Changing the world after the decision needs this process, so such rows are played in it.
+        """
+        request = request or self.request
+        if self._real:
+            return self._in_process_of_its_own("run", request, die)
+        return self._here("run", request, Hooks(crash=Crash(die), after_decision=after_decision))
+
+    def recover(self) -> Answer:
+        """A new worker after the crash."""
+        return self._new_worker("recover", self.request)
+
+    def redecide(self, amount_minor: int) -> Answer:
+        """A new worker after the crash, whose model says another amount now."""
+        self.request = self.request.with_amount(amount_minor)
+        return self._new_worker("redecide", self.request)
+
+    def ready(self, *, pause: Point | None = None, waits: bool = True) -> Worker:
+        """A worker process that holds the request and begins on `send({})`; with `pause` it stops itself at that point."""
+        self.attempts += 1
+        started = self.supervisor.start(worker.MODULE)
+        crash = NO_CRASH if pause is None else Crash(pause, Manner.STOP)
+        started.send(worker.job(self.place, "run", self.request, crash=crash, waits=waits, holds=True))
+        started.receive()
+        return started
+
+    def answer_of(self, started: Worker) -> Answer:
+        """What a worker process answers."""
+        return Answer(**started.receive())
+
+    def killed(self, started: Worker) -> None:
+        """Wait for a worker's death by SIGKILL."""
+        self._died_at = started.wait_killed()
+
+    def support_refunds(self, amount_minor: int, *, case: str | None) -> None:
+        """A person refunds by hand."""
+        metadata = {"by": "support"} if case is None else {"by": "support", "case": case}
+        self._people.v1.refunds.create(
+            {"payment_intent": self.request.payment, "amount": amount_minor, "metadata": metadata}
+        )
+
+    def pass_time(self, seconds: float) -> None:
+        """So much time passes, for the service and for whoever comes next."""
+        self.service.advance(seconds)
+        self.place = replace(self.place, passed_s=self.place.passed_s + seconds)
+
+    def set_wall_clock(self, seconds: float) -> None:
+        """The machine's wall clock is set by so much."""
+        self.place = replace(self.place, wall_offset_s=self.place.wall_offset_s + seconds)
+
+    def shorten_timeout(self) -> float:
+        """From here on sends time out soon; returns when."""
+        self.place = replace(self.place, timeout_s=SHORT_TIMEOUT_S)
+        return SHORT_TIMEOUT_S
+
+    def refunds(self) -> list[dict[str, Any]]:
+        """The refunds of the payment, from the service's own ledger and not from its API."""
+        refunds: list[dict[str, Any]] = self.service.ledger()["refunds"]
+        return [refund for refund in refunds if refund["payment_intent"] == self.request.payment]
+
+    def close(self) -> None:
+        """End every worker and set the service back."""
+        self.supervisor.close()
+
+    def _new_worker(self, action: str, request: Request) -> Answer:
+        if self._real:
+            answer = self._in_process_of_its_own(action, request, None)
+            if self._died_at is not None:
+                self.settle_s = round(time.monotonic() - self._died_at, 3)
+            return answer
+        return self._here(action, request, Hooks())
+
+    def _in_process_of_its_own(self, action: str, request: Request, die: Point | None) -> Answer:
+        self.attempts += 1
+        started = self.supervisor.start(worker.MODULE)
+        crash = NO_CRASH if die is None else Crash(die, Manner.KILL)
+        started.send(worker.job(self.place, action, request, crash=crash, waits=True, holds=False))
+        if die is None:
+            return self.answer_of(started)
+        self.killed(started)
+        return Answer(status="DIED")
+
+    def _here(self, action: str, request: Request, hooks: Hooks) -> Answer:
+        self.attempts += 1
+        try:
+            return worker.perform(self.place, action, request, hooks)
+        except Died:
+            return Answer(status="DIED")
