@@ -1,1 +1,79 @@
-"""Interlock: the small gate that calls with outside effects go through."""
+"""Interlock: the small gate that calls with outside effects go through.
+
+from interlock import Interlock
+
+gate = Interlock(".interlock")
+
+@gate.effect(key=lambda order, amount: f"refund:{order}", ...)
+def refund_money(order, amount, idempotency_key): ...
+
+gate.recover()   # once, on startup
+"""
+
+from __future__ import annotations
+
+from interlock.decorator import Interlock, Recovery
+from interlock.effects import Entry, History, Kind, Proposal
+from interlock.errors import (
+    AuthorityUnclear,
+    BadInput,
+    CallbackFailed,
+    ConfigurationError,
+    InterlockError,
+    InvalidKey,
+    JournalCorrupt,
+    JournalError,
+    JournalTooNew,
+    JournalUnavailable,
+    JournalUnsuitable,
+    NotSent,
+    NotSerializable,
+    OutcomeError,
+    PremiseUnreadable,
+    Rejected,
+)
+from interlock.function import EffectFunction
+from interlock.outcomes import Outcome, Reason, Status, Via
+from interlock.ports import Verdict
+from interlock.receipts import Receipt
+from interlock.rules.premises import Condition, at_least, at_most, equals, matches, one_of, tolerates, unchanged
+
+__all__ = [
+    "AuthorityUnclear",
+    "BadInput",
+    "CallbackFailed",
+    "Condition",
+    "ConfigurationError",
+    "EffectFunction",
+    "Entry",
+    "History",
+    "Interlock",
+    "InterlockError",
+    "InvalidKey",
+    "JournalCorrupt",
+    "JournalError",
+    "JournalTooNew",
+    "JournalUnavailable",
+    "JournalUnsuitable",
+    "Kind",
+    "NotSent",
+    "NotSerializable",
+    "Outcome",
+    "OutcomeError",
+    "PremiseUnreadable",
+    "Proposal",
+    "Reason",
+    "Receipt",
+    "Recovery",
+    "Rejected",
+    "Status",
+    "Verdict",
+    "Via",
+    "at_least",
+    "at_most",
+    "equals",
+    "matches",
+    "one_of",
+    "tolerates",
+    "unchanged",
+]

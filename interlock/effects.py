@@ -101,8 +101,8 @@ class Proposal:
         effect_id: identity derived from `effect` and `key`.
         payload: the arguments in their JSON form, by parameter name, in the form `values` encodes.
         digest: fingerprint of the bound arguments (`binds=`); another digest under the same key is a conflict.
-        seen: the facts the decider saw, in encoded form; None when no premises are declared.
-        fresh: True while `seen` was read in the very call that submits, so that no second reading is due.
+        seen: the facts the decider saw, in encoded form; None when no premises are declared or `fresh`.
+        fresh: the decision is made in the very call that submits, which reads the facts once, as seen and as present.
         decision: names the decision; a refusal stands for its decision.
     """
 

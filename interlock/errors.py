@@ -108,3 +108,10 @@ class Rejected(Exception):
     def __init__(self, message: str = "", *, reason: str = "rejected") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class SimulatedCrash(BaseException):
+    """The death of this worker, played: raised at a named crash point, and not an `Exception`, so that nothing swallows it.
+
+    The gate that raised it is dead from then on, with nothing in flight; make a new `Interlock` on the same directory.
+    """

@@ -127,7 +127,10 @@ class Capabilities:
 
 
 class Target(Protocol):
-    """What the gate knows of an effect function. Each method may answer with a value or with an awaitable of it."""
+    """What the gate knows of an effect function.
+
+    `read_facts`, `is_allowed`, `look_up` and `send` may answer with a value or with an awaitable of it; `is_async` tells which.
+    """
 
     @property
     def name(self) -> str:
@@ -140,6 +143,17 @@ class Target(Protocol):
     @property
     def conditions(self) -> Mapping[str, Any]:
         """For each premise with a declared condition, that condition (`rules.premises.Condition`)."""
+
+    @property
+    def has_premises(self) -> bool:
+        """Whether there are facts to read."""
+
+    @property
+    def has_authority(self) -> bool:
+        """Whether anybody is asked for permission."""
+
+    def is_async(self, role: str) -> bool:
+        """Whether `role` (`premises`, `allowed`, `lookup`, `send`) answers without blocking: with an awaitable."""
 
     def read_facts(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """The premises as they are now, in encoded form."""

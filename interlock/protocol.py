@@ -224,19 +224,14 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
         if answered is not None:
             return answered
         again = state.kind is not None and state.proposed["decision"] == proposal.decision
-        if again:
-            # A refusal stands for its decision, and what was recorded first is what is sent.
-            seen, payload, fresh = state.proposed.get("seen"), state.proposed["payload"], False
-        else:
-            seen, payload, fresh = proposal.seen, proposal.payload, proposal.fresh
         attempt = state.attempt + 1 if state.kind is Kind.FAILED else state.attempt
-        key = derive_id(proposal.effect, proposal.key, attempt)
-
-        allowed: bool = yield Authorize(payload, key)
-        judgement: Judgement | None = None
-        if seen is not None:
-            now = seen if fresh and attempt == 1 else (yield ReadFacts(payload, key))
-            judgement = judge(target.conditions, seen, now)
+        key = proposal.effect_id if attempt == 1 else derive_id(proposal.effect, proposal.key, attempt)
+        # A refusal stands for its decision: judged on the facts that it saw; and what was recorded first is what is sent.
+        payload = state.proposed["payload"] if again else proposal.payload
+        now = (yield ReadFacts(payload, key)) if target.has_premises else None
+        seen = state.proposed.get("seen") if again else now if proposal.fresh else proposal.seen
+        allowed: bool = (yield Authorize(payload, key)) if target.has_authority else True
+        judgement = None if now is None else judge(target.conditions, now if seen is None else seen, now)
         at = rfc3339(clock.now())
         record: dict[str, Any] = {
             "effect": proposal.effect,
@@ -343,7 +338,7 @@ def recover_one(
         asked: _Asked | None = None
         if capabilities.can_look_up and not (dedupes_now and resend is Resend.NONE):
             asked = yield from _ask(dispatch, sighting, capabilities, clock, payload, key)
-        checks, recheck, judgement = Checks.UNREADABLE, {}, None
+        checks, recheck, judgement = Checks.UNREADABLE, dict[str, Any](), None
         if asked is None or asked.found in (Found.FOUND, Found.ABSENT):
             # The re-check comes last before an act, so that what it read is as fresh as it can be.
             checks, recheck, judgement = yield from _recheck(state, target, payload, key)
@@ -440,23 +435,34 @@ def late_answer(
 
     Args:
         history: the effect as it was when this send was dispatched.
-        answer: what came back. Only an answer that it landed is recorded; that it did not says nothing about other requests.
+        answer: what came back. That it did not land is recorded only while nobody has sent or concluded anything since.
         clock: the gate's clock.
 
     Returns:
         The history with the answer, or None if there was nothing to record.
     """
-    if not isinstance(answer, Landed):
-        return None
     while True:
         current: History = yield Load(history.effect_id)
-        state = fold(current)
-        if state.has_landed or current.kind not in (Kind.DISPATCHED, Kind.AMBIGUOUS, Kind.REFUSED, Kind.FAILED):
+        if isinstance(answer, Landed) and current.kind in (Kind.DISPATCHED, Kind.AMBIGUOUS, Kind.REFUSED, Kind.FAILED):
+            kind, data = Kind.COMMITTED, {"via": str(Via.LATE_ANSWER), "value": answer.value}
+        elif isinstance(answer, NotLanded) and current.head == history.head and len(_dispatches(history)) == 1:
+            kind, data = Kind.FAILED, {"reason": answer.reason, "detail": answer.detail}
+        else:
             return None
-        data = {"via": str(Via.LATE_ANSWER), "value": answer.value}
-        written: History | None = yield Append(current, (Draft(Kind.COMMITTED, rfc3339(clock.now()), data),))
+        written: History | None = yield Append(current, (Draft(kind, rfc3339(clock.now()), data),))
         if written is not None:
             return written
+
+
+def _dispatches(history: History) -> list[Entry]:
+    """The sends since the last decision."""
+    sends: list[Entry] = []
+    for entry in history.entries:
+        if entry.kind is Kind.PROPOSED:
+            sends.clear()
+        elif entry.kind is Kind.DISPATCHED:
+            sends.append(entry)
+    return sends
 
 
 def _conclude(
@@ -517,10 +523,10 @@ def _recheck(
     """Permission, then premises, as they are now."""
     seen = state.proposed.get("seen")
     try:
-        allowed: bool = yield Authorize(payload, key)
+        allowed: bool = (yield Authorize(payload, key)) if target.has_authority else True
         record: dict[str, Any] = {"allowed": allowed}
         judgement: Judgement | None = None
-        if seen is not None:
+        if seen is not None and target.has_premises:
             now = yield ReadFacts(payload, key)
             judgement = judge(target.conditions, seen, now)
             record["premises"] = judgement.verdicts

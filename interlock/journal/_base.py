@@ -117,7 +117,14 @@ def read_entry(body: bytes, stored_hash: str, *, expected_prev: str | None) -> E
             )
         prev = fields["prev"]
         entry = Entry(
-            fields["id"], fields["n"], Kind(fields["kind"]), fields["at"], fields["by"], fields["data"], body, stored_hash
+            fields["id"],
+            fields["n"],
+            Kind(fields["kind"]),
+            fields["at"],
+            fields["by"],
+            fields["data"],
+            body,
+            stored_hash,
         )
     except (ValueError, KeyError, TypeError) as error:
         raise JournalCorrupt(
@@ -220,7 +227,9 @@ class Journal(abc.ABC):
             try:
                 entry = read_entry(body, stored_hash, expected_prev=prev)
                 if entry.effect_id != effect_id or entry.n != n:
-                    problems.append(f"entry {count} is stored under {effect_id} #{n} but says {entry.effect_id} #{entry.n}")
+                    problems.append(
+                        f"entry {count} is stored under {effect_id} #{n} but says {entry.effect_id} #{entry.n}"
+                    )
                 check_transition(before, entry.kind, effect_id=effect_id)
                 heads[effect_id] = (stored_hash, n + 1, entry.kind)
             except Exception as error:  # noqa: BLE001 - every defect becomes a sentence; verify never stops at the first
@@ -228,8 +237,12 @@ class Journal(abc.ABC):
                 heads[effect_id] = (stored_hash, n + 1, before or Kind.PROPOSED)
         expected_open = {effect_id for effect_id, (_, _, kind) in heads.items() if kind in OPEN}
         listed = {effect_id for effect_id, _ in self._open_ids()}
-        problems.extend(f"effect {effect_id} is open but not listed as open" for effect_id in sorted(expected_open - listed))
-        problems.extend(f"effect {effect_id} is listed as open but is not" for effect_id in sorted(listed - expected_open))
+        problems.extend(
+            f"effect {effect_id} is open but not listed as open" for effect_id in sorted(expected_open - listed)
+        )
+        problems.extend(
+            f"effect {effect_id} is listed as open but is not" for effect_id in sorted(listed - expected_open)
+        )
         problems.extend(self._check_heads({effect_id: head for effect_id, (head, _, _) in heads.items()}))
         return Verification(count, len(heads), tuple(problems), link)
 

@@ -92,9 +92,7 @@ def tolerates(test: Callable[[Any, Any], bool], *, why: str) -> Condition:
     """
     if not why:
         raise ConfigurationError("tolerates() needs why=: the rule in words stands on the record beside both values.")
-    return Condition(
-        f"unchanged, or {why}", True, lambda seen, now: same(seen, now) or test(decode(seen), decode(now))
-    )
+    return Condition(f"unchanged, or {why}", True, lambda seen, now: same(seen, now) or test(decode(seen), decode(now)))
 
 
 def condition(declared: Any) -> Condition:

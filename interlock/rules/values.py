@@ -159,18 +159,19 @@ def fingerprint(encoded: Any, *, what: str = "value") -> bytes:
     Raises:
         NotSerializable: NaN, an infinity, or an integer of 2^53 or more.
     """
-    return canonical_bytes(_by_value(encoded), what=what)
+    return canonical_bytes(by_value(encoded), what=what)
 
 
-def _by_value(encoded: Any) -> Any:
+def by_value(encoded: Any) -> Any:
+    """An encoded value in the form that is compared and fingerprinted: decimals without trailing zeros."""
     kind = type(encoded)
     if kind is dict:
         if len(encoded) == 1 and "$decimal" in encoded:
             number = Decimal(encoded["$decimal"])
             return {"$decimal": str(number.normalize()) if number.is_finite() else str(number)}
-        return {key: _by_value(item) for key, item in encoded.items()}
+        return {key: by_value(item) for key, item in encoded.items()}
     if kind is list:
-        return [_by_value(item) for item in encoded]
+        return [by_value(item) for item in encoded]
     return encoded
 
 

@@ -1,0 +1,221 @@
+"""Binding: from a call to its payload and back. Owns the effect function's signature, its annotations, and what of a call is on the record.
+
+    call:      refund("881", amount=20, client=c)      given      {"order": "881", "amount": 20, "client": c}
+    record:    payload {"order": "881", "amount": 20}   digest     over the arguments that `binds=` names
+    function:  refund(order="881", amount=20, client=<from the call, or from context= after a crash>)
+
+What is sent is decoded from the payload, on the first call too, so that a crash changes nothing about it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pydantic
+
+from interlock.callbacks import KEY_ARGUMENT
+from interlock.errors import BadInput, ConfigurationError
+from interlock.rules.canonical import digest
+from interlock.rules.values import by_value, decode, encode
+
+
+class Binding:
+    """The arguments of one effect function.
+
+    Args:
+        function: the function.
+        effect: name of the effect.
+        binds: the arguments that must not change under one key; None means all.
+        ignore: the arguments that are no payload.
+        context: where those come from after a crash.
+
+    Attributes:
+        names: all arguments but the idempotency key, in order.
+        takes_key: whether the function takes the idempotency key.
+        result_adapter: reads and writes the annotated result type.
+
+    Raises:
+        ConfigurationError: the signature cannot be put on record, or an option names what is not there.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        effect: str,
+        binds: Iterable[str] | None,
+        ignore: Iterable[str],
+        context: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None,
+    ) -> None:
+        self.effect = effect
+        parameters = _signature(function, effect).parameters
+        self.takes_key = KEY_ARGUMENT in parameters
+        names = tuple(name for name in parameters if name != KEY_ARGUMENT)
+        self.names = names
+        self._positional = tuple(n for n in names if parameters[n].kind is not inspect.Parameter.KEYWORD_ONLY)
+        self._defaults = {
+            n: parameters[n].default for n in names if parameters[n].default is not inspect.Parameter.empty
+        }
+        self._ignored = self._known("ignore", ignore, names)
+        self._names = tuple(name for name in names if name not in self._ignored)
+        bound = self._known("binds", binds, self._names) if binds is not None else None
+        self._binds = None if bound is None else tuple(name for name in self._names if name in bound)
+        self._context = context
+        self._check_context()
+        self._adapters, self.result_adapter = _adapters(function, self._names)
+
+    def payload_of(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """The payload of a call, and the digest of what it binds.
+
+        Raises:
+            NotSerializable: an argument has no faithful JSON form.
+        """
+        payload: dict[str, Any] = {}
+        for name in self._names:
+            payload[name] = encode(given[name], self._adapters.get(name), what=f"argument {name!r} of {self.effect!r}")
+        what = f"the arguments of {self.effect!r}"
+        if self._binds is None:
+            return payload, digest(by_value(payload), what=what)
+        digest(by_value(payload), what=what)
+        return payload, digest(by_value({name: payload[name] for name in self._binds}), what=what)
+
+    def live_of(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call that are no payload."""
+        return {name: given[name] for name in self._ignored if name in given}
+
+    def arguments(self, payload: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+        """The function's arguments: from the record, and those that are no payload from the call or from `context=`."""
+        adapters = self._adapters
+        arguments = {name: decode(value, adapters.get(name)) for name, value in payload.items() if name in self._names}
+        for name in self._ignored:
+            if name in live:
+                arguments[name] = live[name]
+        missing = [name for name in (*self._names, *self._ignored) if name not in arguments]
+        if missing:
+            supplied = self._from_context(missing)
+            for name in missing:
+                if name in supplied:
+                    arguments[name] = supplied[name]
+                elif name in self._defaults:
+                    arguments[name] = self._defaults[name]
+                else:
+                    raise ConfigurationError(
+                        f"effect {self.effect!r}: the argument {name!r} is neither on the record nor in context=. "
+                        "The function changed since this effect was recorded: give it a default."
+                    )
+        return arguments
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name, defaults filled in.
+
+        Raises:
+            TypeError: as Python does, for a call that does not fit.
+            BadInput: the call brings an idempotency key of its own.
+        """
+        if KEY_ARGUMENT in kwargs or len(args) > len(self._positional):
+            if KEY_ARGUMENT in kwargs:
+                raise BadInput(
+                    f"effect {self.effect!r}: {KEY_ARGUMENT} is supplied by the gate; leave it out of the call."
+                )
+            raise TypeError(
+                f"{self.effect}() takes {len(self._positional)} positional arguments but {len(args)} were given"
+            )
+        given = dict(zip(self._positional, args, strict=False))
+        for name, value in kwargs.items():
+            if name in given:
+                raise TypeError(f"{self.effect}() got multiple values for argument {name!r}")
+            if name not in self._names and name not in self._ignored:
+                raise TypeError(f"{self.effect}() got an unexpected keyword argument {name!r}")
+            given[name] = value
+        for name in self._names:
+            if name not in given:
+                if name not in self._defaults:
+                    raise TypeError(f"{self.effect}() missing required argument {name!r}")
+                given[name] = self._defaults[name]
+        return given
+
+    def _known(self, option: str, given: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+        if isinstance(given, str):
+            raise ConfigurationError(
+                f"effect {self.effect!r}: {option}= is one text; give a tuple of names: ({given!r},)."
+            )
+        listed = tuple(given or ())
+        for name in listed:
+            if name not in names:
+                raise ConfigurationError(
+                    f"effect {self.effect!r}: {option}= names {name!r}, which is not an argument of it. It has: {', '.join(names)}."
+                )
+        if option == "binds" and not listed:
+            raise ConfigurationError(
+                f"effect {self.effect!r}: binds= is empty, so any call would count as the same. Name arguments."
+            )
+        return listed
+
+    def _check_context(self) -> None:
+        if self._context is not None and not callable(self._context) and not isinstance(self._context, Mapping):
+            raise ConfigurationError(
+                f"effect {self.effect!r}: context= is {self._context!r}; give a dict, or a function that returns one."
+            )
+        offered = self._context if isinstance(self._context, Mapping) else None
+        for name in self._ignored:
+            in_context = (offered is None and self._context is not None) or (offered is not None and name in offered)
+            if name not in self._defaults and not in_context:
+                raise ConfigurationError(
+                    f"effect {self.effect!r}: ignore= names {name!r}, which recovery after a crash could not supply. Give "
+                    f"context={{{name!r}: ...}} (or a function that returns it), or give the argument a default."
+                )
+
+    def _from_context(self, wanted: list[str]) -> Mapping[str, Any]:
+        context = self._context() if callable(self._context) else self._context
+        if context is not None and not isinstance(context, Mapping):
+            raise ConfigurationError(
+                f"effect {self.effect!r}: context= returned {context!r}; return a dict of arguments."
+            )
+        return {name: context[name] for name in wanted if name in context} if context else {}
+
+
+def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
+    if not callable(function):
+        raise ConfigurationError(f"@gate.effect goes on a function, not on {function!r}.")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigurationError(
+            f"effect {name!r}: a generator has no one moment of sending. Give a function that sends and returns."
+        )
+    signature = inspect.signature(function)
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise ConfigurationError(
+                f"effect {name!r}: its parameter {parameter} has no name that the record could keep. "
+                "Give every parameter a name and let it be passed by name."
+            )
+    first = next(iter(signature.parameters), "")
+    if first in ("self", "cls") and not inspect.ismethod(function):
+        raise ConfigurationError(
+            f"effect {name!r} is a method without its object, which could not be found again after a restart. "
+            "Gate a function, or the bound method: gate.effect(...)(service.method)."
+        )
+    return signature
+
+
+def _adapters(
+    function: Callable[..., Any], names: tuple[str, ...]
+) -> tuple[dict[str, pydantic.TypeAdapter[Any]], pydantic.TypeAdapter[Any] | None]:
+    """For each annotated parameter, and for the result, what reads and writes that type. Types pydantic does not know are left out."""
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception:  # noqa: BLE001 - an annotation that cannot be resolved is the same as none; encode says so when it matters
+        hints = {}
+    found: dict[str, pydantic.TypeAdapter[Any]] = {}
+    for name in (*names, "return"):
+        hint = hints.get(name, Any)
+        if hint is Any or hint is object or hint is type(None):
+            continue
+        try:
+            found[name] = pydantic.TypeAdapter(hint)
+        except Exception:  # noqa: BLE001 - pydantic raises several types for a type that it does not know
+            continue
+    result = found.pop("return", None)
+    return found, result

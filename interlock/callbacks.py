@@ -1,0 +1,71 @@
+"""Callbacks: functions of the user that take a subset of an effect's arguments by name. Owns how they are checked and called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from interlock.errors import ConfigurationError
+
+KEY_ARGUMENT = "idempotency_key"
+"""The argument that the gate supplies. A function or a callback takes it by naming it."""
+
+
+class Callback:
+    """A function of the user, called with those of the available arguments that it names.
+
+    Args:
+        function: sync or async.
+        role: what it is for: `key`, `premises`, ...; used in errors.
+        effect: name of the effect, for errors.
+        available: names of the arguments it may take.
+
+    Raises:
+        ConfigurationError: it needs an argument that it cannot get, or its signature cannot be read.
+    """
+
+    __slots__ = ("_names", "_takes_all", "function", "is_async", "role")
+
+    def __init__(self, function: Callable[..., Any], *, role: str, effect: str, available: Iterable[str]) -> None:
+        offered = tuple(available)
+        if not callable(function):
+            raise ConfigurationError(
+                f"effect {effect!r}: {role}= is {function!r}, which cannot be called. Give a function."
+            )
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):
+            raise ConfigurationError(
+                f"effect {effect!r}: the signature of {role}= cannot be read. Wrap it: {role}=lambda {', '.join(offered)}: ..."
+            ) from None
+        names: list[str] = []
+        takes_all = False
+        for parameter in parameters:
+            if parameter.kind is parameter.VAR_KEYWORD:
+                takes_all = True
+            elif parameter.kind is parameter.VAR_POSITIONAL or parameter.kind is parameter.POSITIONAL_ONLY:
+                raise ConfigurationError(
+                    f"effect {effect!r}: {role}= takes {parameter} by position; arguments are given by name. "
+                    f"Name those you need out of: {', '.join(offered)}."
+                )
+            elif parameter.name in offered:
+                names.append(parameter.name)
+            elif parameter.default is parameter.empty:
+                raise ConfigurationError(
+                    f"effect {effect!r}: {role}= asks for {parameter.name!r}, which the effect does not have. "
+                    f"It may take any of: {', '.join(offered)}."
+                )
+        self.function = function
+        self.role = role
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
+        )
+        self._names = tuple(names)
+        self._takes_all = takes_all
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Any:
+        """Call it with what it names out of `arguments`."""
+        if self._takes_all:
+            return self.function(**arguments)
+        return self.function(**{name: arguments[name] for name in self._names})

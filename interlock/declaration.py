@@ -1,0 +1,131 @@
+"""Declarations: what `@gate.effect(...)` was given, and the checks of it that need no function. Owns the options, their defaults and units."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from interlock.callbacks import KEY_ARGUMENT
+from interlock.errors import ConfigurationError
+from interlock.ports import Capabilities, Verdict
+from interlock.rules.premises import Condition, condition
+from interlock.rules.recovery import DEFAULT_WINDOW_S
+
+log = logging.getLogger("interlock")
+
+ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """What `@gate.effect(...)` was given. See `Interlock.effect` for the meaning of each."""
+
+    key: Callable[..., str]
+    premises: Callable[..., Any] | None = None
+    expect: Mapping[str, Any] | None = None
+    allowed: Callable[..., Any] | None = None
+    lookup: Callable[..., Any] | None = None
+    dedupes: bool = False
+    window: float | timedelta | None = None
+    lookup_lag: float | timedelta = 0.0
+    settle_after: float | timedelta = 1.0
+    timeout: float | timedelta = 30.0
+    wait: float | timedelta = 0.0
+    rejected_on: ExceptionTypes = ()
+    not_sent_on: ExceptionTypes = ()
+    in_use_on: ExceptionTypes = ()
+    classify: Callable[[BaseException], Verdict | None] | None = None
+    binds: Iterable[str] | None = None
+    ignore: Iterable[str] = ()
+    context: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
+    name: str | None = None
+
+
+def expectations(declared: Declaration, effect: str) -> dict[str, Condition]:
+    """The conditions that `expect=` stands for."""
+    if declared.expect is None:
+        return {}
+    if declared.premises is None:
+        raise ConfigurationError(f"effect {effect!r}: expect= without premises= has nothing to judge. Give premises=.")
+    if not isinstance(declared.expect, Mapping):
+        raise ConfigurationError(f"effect {effect!r}: expect= is a dict from the name of a premise to its condition.")
+    return {name: condition(wanted) for name, wanted in declared.expect.items()}
+
+
+def capabilities(declared: Declaration, effect: str, *, takes_key: bool) -> Capabilities:
+    """What the service can do, as declared."""
+    if declared.dedupes not in (True, False):
+        raise ConfigurationError(f"effect {effect!r}: dedupes= is {declared.dedupes!r}; say True or False.")
+    if declared.dedupes and not takes_key:
+        raise ConfigurationError(
+            f"effect {effect!r}: dedupes=True, but the function takes no {KEY_ARGUMENT}, so the service never gets one. "
+            f"Add the parameter and pass it on."
+        )
+    if not declared.dedupes and declared.window is not None:
+        raise ConfigurationError(
+            f"effect {effect!r}: window= is how long the service remembers a key; it needs dedupes=True."
+        )
+    timeout_s = seconds("timeout", declared.timeout, effect, positive=True)
+    window_s = (
+        DEFAULT_WINDOW_S if declared.window is None else seconds("window", declared.window, effect, positive=True)
+    )
+    if declared.dedupes and declared.window is None:
+        log.warning(
+            "effect %r: window= is not said, so a resend is trusted for %g minutes only. Say how long the service "
+            "remembers an idempotency key, e.g. window=timedelta(hours=24).",
+            effect,
+            DEFAULT_WINDOW_S / 60,
+        )
+    if declared.dedupes and window_s <= timeout_s:
+        raise ConfigurationError(
+            f"effect {effect!r}: window= ({window_s:g} s) is not longer than timeout= ({timeout_s:g} s): a resend near its end could "
+            "reach a service that has just forgotten the key. Shorten the timeout."
+        )
+    return Capabilities(
+        dedupes=declared.dedupes,
+        window_s=window_s,
+        can_look_up=declared.lookup is not None,
+        lookup_lag_s=seconds("lookup_lag", declared.lookup_lag, effect),
+        settle_after_s=seconds("settle_after", declared.settle_after, effect),
+        timeout_s=timeout_s,
+    )
+
+
+def seconds(option: str, value: Any, effect: str, *, positive: bool = False) -> float:
+    """An option in seconds.
+
+    Raises:
+        ConfigurationError: it is not a time, or negative.
+    """
+    given = value.total_seconds() if isinstance(value, timedelta) else value
+    if (
+        isinstance(given, bool)
+        or not isinstance(given, int | float)
+        or not 0 <= given < 10**10
+        or (positive and given == 0)
+    ):
+        raise ConfigurationError(
+            f"effect {effect!r}: {option}= is {value!r}; give seconds or a timedelta, not negative."
+        )
+    return float(given)
+
+
+def exceptions(option: str, given: Any, effect: str) -> tuple[type[BaseException], ...]:
+    """Exception classes, as a tuple.
+
+    Raises:
+        ConfigurationError: something else, or a class that says nothing.
+    """
+    listed = given if isinstance(given, tuple) else (given,)
+    for kind in listed:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise ConfigurationError(f"effect {effect!r}: {option}= holds {kind!r}, which is not an exception class.")
+        if kind in (BaseException, Exception):
+            raise ConfigurationError(
+                f"effect {effect!r}: {option}= holds {kind.__name__}, which would call every failure certain, a lost answer too. "
+                "Name the exceptions that certainly mean it."
+            )
+    return listed

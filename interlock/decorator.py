@@ -1,0 +1,320 @@
+"""The door: `Interlock`, and `@gate.effect(...)` that puts a function behind it. Owns the public surface; the work is done below."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from interlock.declaration import Declaration, ExceptionTypes, seconds
+from interlock.effects import Proposal
+from interlock.errors import BadInput, ConfigurationError
+from interlock.function import EffectFunction
+from interlock.gate import Runner
+from interlock.journal import Journal, SQLiteJournal
+from interlock.outcomes import Outcome
+from interlock.ports import Clock, SystemClock, Target, Verdict
+from interlock.protocol import CRASH_POINTS, PAUSE_S, Patience, submit
+from interlock.rules.canonical import derive_id
+
+log = logging.getLogger("interlock")
+
+
+class Recovery(Sequence[Outcome]):
+    """What `recover()` found: one `Outcome` for each effect that was open."""
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        self._outcomes = tuple(outcomes)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._outcomes[index]
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def __repr__(self) -> str:
+        return f"Recovery({', '.join(f'{outcome.key}: {outcome}' for outcome in self._outcomes) or 'nothing was open'})"
+
+    @property
+    def still_open(self) -> tuple[Outcome, ...]:
+        """Those that could not be settled now: claimed by a live sender, not to be known yet, or without their function."""
+        return tuple(
+            outcome for outcome in self._outcomes if outcome.retry_after is not None or outcome.status == "IN_FLIGHT"
+        )
+
+    @property
+    def ambiguous(self) -> tuple[Outcome, ...]:
+        """Those that nobody can know; a person must look at the service."""
+        return tuple(outcome for outcome in self._outcomes if outcome.status == "AMBIGUOUS")
+
+
+class Interlock:
+    """The gate: a journal in a directory, and the functions with outside effects that go through it.
+
+    Any number of processes and threads of one machine may open the same directory. Call `recover()` once on start, after
+    the functions are declared.
+
+    Args:
+        directory: where the journal lives; made if it is not there. On a local file system.
+        clock: the one clock; by default the machine's.
+        journal: another journal instead of SQLite in `directory`.
+
+    Raises:
+        JournalUnsuitable: the place cannot hold a journal.
+        JournalTooNew: a later version wrote it.
+        JournalCorrupt: it is not a journal, or a damaged one.
+        ConfigurationError: both or neither of `directory` and `journal` are given.
+
+    **Durable when** this returns: an empty journal, or the one that was there.
+    **If the process dies**, the kernel tells every other worker so, at once: a file lock held for the life of this object.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        clock: Clock | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        if (directory is None) == (journal is None):
+            raise ConfigurationError('say where the journal lives: Interlock(".interlock"), or Interlock(journal=...).')
+        self.journal: Journal = journal if journal is not None else SQLiteJournal(Path(directory or ""))
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self._runner = Runner(self.journal, self.clock)
+        self._effects: dict[str, EffectFunction] = {}
+        self._recovered = False
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Interlock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def effects(self) -> Mapping[str, EffectFunction]:
+        """The declared functions, by name."""
+        return dict(self._effects)
+
+    def effect(
+        self,
+        *,
+        key: Callable[..., str],
+        premises: Callable[..., Any] | None = None,
+        expect: Mapping[str, Any] | None = None,
+        allowed: Callable[..., Any] | None = None,
+        lookup: Callable[..., Any] | None = None,
+        dedupes: bool = False,
+        window: float | timedelta | None = None,
+        lookup_lag: float | timedelta = 0.0,
+        settle_after: float | timedelta = 1.0,
+        timeout: float | timedelta = 30.0,
+        wait: float | timedelta = 0.0,
+        rejected_on: ExceptionTypes = (),
+        not_sent_on: ExceptionTypes = (),
+        in_use_on: ExceptionTypes = (),
+        classify: Callable[[BaseException], Verdict | None] | None = None,
+        binds: Iterable[str] | None = None,
+        ignore: Iterable[str] = (),
+        context: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], EffectFunction]:
+        """Put a function with one outside effect behind the gate.
+
+        Callbacks may be sync or async, and take any of the function's arguments by name, and `idempotency_key`.
+
+        Args:
+            key: names the approved request, e.g. `refund:881`. From the request, never from what a model wrote.
+            premises: reads the facts the decision relies on: a dict. They are re-read before the send and after a crash. A fact that
+                our own effect changes must leave it out, by `idempotency_key`.
+            expect: for each premise its condition (`equals`, `one_of`, `at_least`, `at_most`, `matches`, `tolerates`; another value means
+                `equals`). A premise without one must be unchanged since the decision.
+            allowed: whether it is permitted, True or False; asked right before the send and after a crash.
+            lookup: finds our own effect by `idempotency_key`: the object or True, None or False if it is absent. Raise if it cannot be told.
+            dedupes: the service drops a second request with the same `idempotency_key`.
+            window: how long it remembers a key (seconds or timedelta). Not said: ten minutes are trusted.
+            lookup_lag: how long after a send a look-up may still miss it (an index that lags).
+            settle_after: once a sender is known dead, how long its last request may still be on its way; "absent" is not trusted before.
+            timeout: the longest a send takes. Async sends are not awaited longer; a sync function must set its SDK's own time-out.
+            wait: how long a call waits while another live sender works on the same effect, instead of answering IN_FLIGHT.
+            rejected_on: exceptions that mean: the service answered, and certainly did not do it.
+            not_sent_on: exceptions that mean: nothing left this machine.
+            in_use_on: exceptions that mean: the service still works on a request with this key.
+            classify: what an exception means, where its class does not tell; None leaves it to the others.
+            binds: the arguments that must not change under one key; by default all. What was recorded first is what is sent.
+            ignore: arguments that are no payload (a client, a session).
+            context: where recovery gets the ignored arguments from: a dict, or a function that returns one.
+            name: name of the effect; by default the function's. Part of its identity.
+
+        Raises:
+            ConfigurationError: at once, if something of this cannot be kept.
+        """
+        declared = Declaration(
+            key=key,
+            premises=premises,
+            expect=expect,
+            allowed=allowed,
+            lookup=lookup,
+            dedupes=dedupes,
+            window=window,
+            lookup_lag=lookup_lag,
+            settle_after=settle_after,
+            timeout=timeout,
+            wait=wait,
+            rejected_on=rejected_on,
+            not_sent_on=not_sent_on,
+            in_use_on=in_use_on,
+            classify=classify,
+            binds=binds,
+            ignore=ignore,
+            context=context,
+            name=name,
+        )
+
+        def declare(function: Callable[..., Any]) -> EffectFunction:
+            effect = EffectFunction(self, function, declared)
+            with self._lock:
+                if effect.name in self._effects:
+                    raise ConfigurationError(
+                        f"two functions are declared as effect {effect.name!r}: recovery could not tell which one to call. "
+                        "Give one of them another name=."
+                    )
+                self._effects[effect.name] = effect
+            return effect
+
+        return declare
+
+    def submit(
+        self,
+        proposal: Proposal,
+        *,
+        wait: float | timedelta | None = None,
+        crash_before_effect: bool = False,
+        crash_after_effect: bool = False,
+        crash_at: str = "",
+    ) -> Outcome:
+        """Take a proposal (`fn.proposal(...)`) to its outcome. Facts are read again now and compared with what the decider saw.
+
+        Args:
+            proposal: the decided call.
+            wait: seconds to wait while another live sender has it; by default the effect's own.
+            crash_before_effect: for tests: die after the effect is on the journal, before it is sent.
+            crash_after_effect: for tests: die after it was sent, before the answer is recorded.
+            crash_at: for tests: any of `interlock.testing.CRASH_POINTS`.
+
+        Raises:
+            BadInput: the proposal is not one of an effect declared here.
+            SimulatedCrash: as asked for; this gate is dead then, and a new one recovers.
+            CallbackFailed, JournalError: as calling the function.
+        """
+        effect, wait_s, crash = self._admit(proposal, wait, crash_before_effect, crash_after_effect, crash_at)
+        return self._run(proposal, effect, wait_s=wait_s, crash_at=crash)
+
+    async def asubmit(
+        self,
+        proposal: Proposal,
+        *,
+        wait: float | timedelta | None = None,
+        crash_before_effect: bool = False,
+        crash_after_effect: bool = False,
+        crash_at: str = "",
+    ) -> Outcome:
+        """As `submit`, without blocking the event loop."""
+        effect, wait_s, crash = self._admit(proposal, wait, crash_before_effect, crash_after_effect, crash_at)
+        return await self._arun(proposal, effect, wait_s=wait_s, crash_at=crash)
+
+    def recover(self, *, wait: float | timedelta | None = None) -> Recovery:
+        """Settle what a crash left open: call it once on start, after the functions are declared. May also run on a schedule.
+
+        What it costs follows what is open, not what is stored. One effect's failure never stops the others.
+
+        Args:
+            wait: seconds to wait for effects that another live sender holds, and for look-ups that lag. By default those are reported
+                as IN_FLIGHT, and only short pauses (`settle_after`, a key in use) are waited out.
+
+        Returns:
+            One outcome for each effect that was open; `.still_open` and `.ambiguous` want attention.
+
+        **Durable when** this returns: every outcome but IN_FLIGHT.
+        **If the process dies** meanwhile: the next recovery starts over from the record.
+        """
+        self._recovered = True
+        patience = self._patience(wait)
+        found = self._runner.recover(self.journal.open_effects(), self._find, patience)
+        return _report(found)
+
+    async def arecover(self, *, wait: float | timedelta | None = None) -> Recovery:
+        """As `recover`, without blocking the event loop."""
+        self._recovered = True
+        found = await self._runner.arecover(self.journal.open_effects(), self._find, self._patience(wait))
+        return _report(found)
+
+    def close(self) -> None:
+        """Give up this gate. Sends that still run keep their claim until they end."""
+        self.journal.close()
+
+    def _find(self, name: str) -> Target | None:
+        return self._effects.get(name)
+
+    def _patience(self, wait: float | timedelta | None) -> Patience:
+        wait_s = 0.0 if wait is None else seconds("wait", wait, "recover")
+        return Patience(self.clock, wait_s, PAUSE_S)
+
+    def _admit(
+        self, proposal: Proposal, wait: float | timedelta | None, before: bool, after: bool, crash_at: str
+    ) -> tuple[EffectFunction, float, str]:
+        if not isinstance(proposal, Proposal):
+            raise BadInput(f"submit() takes a proposal, as fn.proposal(...) makes one, not {type(proposal).__name__}.")
+        effect = self._effects.get(proposal.effect)
+        if effect is None:
+            raise BadInput(
+                f"no function is declared as effect {proposal.effect!r} on this gate. Declared: {', '.join(self._effects) or 'none'}."
+            )
+        if derive_id(proposal.effect, proposal.key) != proposal.effect_id:
+            raise BadInput(
+                f"the proposal's effect id is not that of {proposal.effect!r} {proposal.key!r}; do not edit proposals."
+            )
+        wait_s = effect.wait_s if wait is None else seconds("wait", wait, effect.name)
+        crash = "after_dispatch" if before else "after_send" if after else crash_at
+        if crash and crash not in CRASH_POINTS:
+            raise ConfigurationError(f"crash_at= is {crash!r}; the crash points are: {', '.join(CRASH_POINTS)}.")
+        return effect, wait_s, crash
+
+    def _run(self, proposal: Proposal, target: Any, *, wait_s: float, crash_at: str = "") -> Outcome:
+        if not self._recovered:
+            self._warn_unrecovered()
+        protocol = submit(proposal, target, clock=self.clock, patience=Patience(self.clock, wait_s))
+        return self._runner.run(protocol, target, crash_at=crash_at)
+
+    def _arun(self, proposal: Proposal, target: Any, *, wait_s: float, crash_at: str = "") -> Awaitable[Outcome]:
+        if not self._recovered:
+            self._warn_unrecovered()
+        protocol = submit(proposal, target, clock=self.clock, patience=Patience(self.clock, wait_s))
+        return self._runner.arun(protocol, target, crash_at=crash_at)
+
+    def _warn_unrecovered(self) -> None:
+        self._recovered = True
+        log.warning(
+            "recover() has not been called on this gate. Nothing is ever sent twice, but what a crash left open is settled only "
+            "when somebody asks for that effect again. Call gate.recover() once on start."
+        )
+
+
+def _report(outcomes: Sequence[Outcome]) -> Recovery:
+    report = Recovery(outcomes)
+    for outcome in report:
+        log.log(
+            logging.WARNING if outcome.status in ("AMBIGUOUS", "IN_FLIGHT") else logging.INFO,
+            "recovered %s %r: %s",
+            outcome.effect,
+            outcome.key,
+            outcome,
+        )
+    return report

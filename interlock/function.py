@@ -1,0 +1,395 @@
+"""A gated function: one effect, called as before, and shown to the protocol as a `Target`.
+
+Owns the calls of the user's callbacks and the checks of what they answer. How arguments become a payload is `binding.py`'s, what the
+options may be is `declaration.py`'s, and order, journal and sending are the protocol's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from interlock.binding import Binding
+from interlock.callbacks import KEY_ARGUMENT, Callback
+from interlock.declaration import Declaration, capabilities, exceptions, expectations, seconds
+from interlock.effects import Proposal
+from interlock.errors import (
+    AuthorityUnclear,
+    BadInput,
+    ConfigurationError,
+    InvalidKey,
+    KeyDerivationFailed,
+    NotSent,
+    NotSerializable,
+    PremiseUnreadable,
+    Rejected,
+)
+from interlock.gate import resolve
+from interlock.ports import Verdict
+from interlock.rules.canonical import derive_id, digest
+from interlock.rules.premises import Condition
+from interlock.rules.values import by_value, decode_result, encode, encode_result
+
+if TYPE_CHECKING:
+    from interlock.decorator import Interlock
+
+log = logging.getLogger("interlock")
+
+NOT_SENT_BY_NATURE: tuple[type[BaseException], ...] = (ConnectionRefusedError, socket.gaierror)
+"""Raised as they are, these say that no connection came about. Wrapped in another exception they may hide an earlier try."""
+
+
+class EffectFunction:
+    """A function behind the gate. Call it as before; it answers with an `Outcome`. Also the protocol's `Target`.
+
+    Attributes:
+        gate: the `Interlock` it was declared on.
+        name: name of the effect; part of its identity, so renaming it makes other effects of it.
+    """
+
+    def __init__(self, gate: Interlock, function: Callable[..., Any], declared: Declaration) -> None:
+        self.gate = gate
+        self.function = function
+        name: Any = declared.name or getattr(function, "__name__", "")
+        if not isinstance(name, str) or name in ("", "<lambda>"):
+            raise ConfigurationError("an effect needs a name that stays the same after a restart: give name=.")
+        self.name: str = name
+        self.__name__ = self.name
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+        self._binding = Binding(
+            function, effect=name, binds=declared.binds, ignore=declared.ignore, context=declared.context
+        )
+        names = self._binding.names
+        self.is_coroutine = inspect.iscoroutinefunction(function)
+        self.wait_s = seconds("wait", declared.wait, name)
+
+        offered = (*names, KEY_ARGUMENT)
+        if not callable(declared.key):
+            raise ConfigurationError(
+                f"effect {self.name!r}: key= must be a function that names the approved request, e.g. "
+                f"key=lambda {', '.join(names[:1]) or 'order'}: f'{self.name}:{{...}}'."
+            )
+        self._key = Callback(declared.key, role="key", effect=self.name, available=names)
+        if self._key.is_async:
+            raise ConfigurationError(
+                f"effect {self.name!r}: key= must not be async: it may only look at the arguments."
+            )
+        self._callbacks: dict[str, Callback] = {
+            role: Callback(callback, role=role, effect=self.name, available=offered)
+            for role, callback in (
+                ("premises", declared.premises),
+                ("allowed", declared.allowed),
+                ("lookup", declared.lookup),
+            )
+            if callback is not None
+        }
+        self._premises = self._callbacks.get("premises")
+        self._allowed = self._callbacks.get("allowed")
+        self.has_premises = self._premises is not None
+        self.has_authority = self._allowed is not None
+        self.conditions: Mapping[str, Condition] = expectations(declared, name)
+        self.capabilities = capabilities(declared, name, takes_key=self._binding.takes_key)
+        self._rejected_on = exceptions("rejected_on", declared.rejected_on, self.name)
+        self._not_sent_on = exceptions("not_sent_on", declared.not_sent_on, self.name)
+        self._in_use_on = exceptions("in_use_on", declared.in_use_on, self.name)
+        self._classify = declared.classify
+        self._warned_of: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<effect {self.name!r}, tier {self.capabilities.tier}>"
+
+    # --- calling ---------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Do it once: decide now, send if it may be sent, and answer with what became of it.
+
+        Returns:
+            An `Outcome`; for an `async def` function, an awaitable of one.
+
+        Raises:
+            BadInput: the arguments or the key are not acceptable; nothing was journalled or sent.
+            CallbackFailed: permission or facts could not be read; nothing was sent.
+            JournalError: the journal could not do its part.
+
+        **Durable when** this returns: what was sent and what came back, or why nothing was.
+        **If the process dies** before that: `gate.recover()`, or the next call with the same key, settles it.
+        """
+        return self.submit(args, kwargs)
+
+    def submit(
+        self,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+        wait: float | timedelta | None = None,
+    ) -> Any:
+        """As calling it, with what a decider adds.
+
+        Args:
+            args: positional arguments.
+            kwargs: keyword arguments.
+            decision: names the decision, e.g. an approval's id. A refusal stands for its decision; a new one is judged anew.
+            seen: the facts as the decider saw them; by default they are read now.
+            wait: seconds to wait while another live sender has it; by default the effect's own `wait=`.
+        """
+        proposal, live = self._propose(args, kwargs or {}, decision=decision, seen=seen)
+        wait_s = self.wait_s if wait is None else seconds("wait", wait, self.name)
+        target = self if not live else BoundEffect(self, live)
+        if self.is_coroutine:
+            return self.gate._arun(proposal, target, wait_s=wait_s)
+        return self.gate._run(proposal, target, wait_s=wait_s)
+
+    def proposal(self, *args: Any, **kwargs: Any) -> Proposal:
+        """Decide now: read the facts as they are, and make the call into a `Proposal` for `gate.submit`.
+
+        Raises:
+            BadInput: the arguments or the key are not acceptable.
+            PremiseUnreadable: the facts could not be read.
+        """
+        return self.propose(args, kwargs)
+
+    def propose(
+        self,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+    ) -> Proposal:
+        """As `proposal`, with the decision's name and the facts as the decider saw them (by default read now)."""
+        proposal, live = self._propose(args, kwargs or {}, decision=decision, seen=seen)
+        if live:
+            raise BadInput(
+                f"effect {self.name!r}: a proposal is plain data and cannot carry {', '.join(live)}. "
+                "Leave ignored arguments out of proposal(); they come from context=."
+            )
+        if not proposal.fresh:
+            return proposal
+        facts = resolve(self.read_facts(proposal.payload, proposal.effect_id)) if self._premises is not None else None
+        return Proposal(
+            proposal.effect,
+            proposal.key,
+            proposal.effect_id,
+            proposal.payload,
+            proposal.digest,
+            facts,
+            False,
+            proposal.decision,
+        )
+
+    # --- the protocol's Target ---------------------------------------------------------------------------------------
+
+    def is_async(self, role: str) -> bool:
+        """Whether `role` answers without blocking."""
+        if role == "send":
+            return self.is_coroutine
+        callback = self._callbacks.get(role)
+        return callback is None or callback.is_async
+
+    def read_facts(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """The premises now, encoded."""
+        return self._read_facts(self._binding.arguments(payload, {}), idempotency_key)
+
+    def is_allowed(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """Whether it is allowed now."""
+        return self._is_allowed(self._binding.arguments(payload, {}), idempotency_key)
+
+    def look_up(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """Our own effect at the service."""
+        return self._look_up(self._binding.arguments(payload, {}), idempotency_key)
+
+    def send(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """Call the function."""
+        return self._send(self._binding.arguments(payload, {}), idempotency_key)
+
+    def classify(self, error: BaseException) -> tuple[Verdict, str]:
+        """What an exception says about whether the effect landed."""
+        if isinstance(error, Rejected):
+            return Verdict.REJECTED, error.reason
+        if isinstance(error, NotSent):
+            return Verdict.NOT_SENT, error.reason
+        if self._classify is not None:
+            verdict = self._classify(error)
+            if verdict is not None:
+                return verdict, str(verdict)
+        if isinstance(error, self._in_use_on):
+            return Verdict.IN_USE, ""
+        if isinstance(error, self._rejected_on):
+            return Verdict.REJECTED, "rejected"
+        if isinstance(error, self._not_sent_on) or type(error) in NOT_SENT_BY_NATURE:
+            return Verdict.NOT_SENT, "not_sent"
+        return Verdict.UNKNOWN, ""
+
+    def encode_value(self, raw: Any) -> Any:
+        """The result's JSON form."""
+        return encode_result(raw, self._binding.result_adapter)
+
+    def decode_value(self, written: Any) -> Any:
+        """The result, typed by the return annotation."""
+        return decode_result(written, self._binding.result_adapter)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _propose(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], *, decision: str, seen: Mapping[str, Any] | None
+    ) -> tuple[Proposal, dict[str, Any]]:
+        given = self._binding.bind(args, kwargs)
+        key = self._key_of(given)
+        payload, fingerprint = self._binding.payload_of(given)
+        if not isinstance(decision, str):
+            raise BadInput(f"effect {self.name!r}: decision= is {decision!r}; name the decision by a text.")
+        facts = None if seen is None else self._facts(seen, "seen=")
+        if facts is not None and self._premises is None:
+            raise BadInput(f"effect {self.name!r}: seen= was given, but no premises= are declared to compare it with.")
+        proposal = Proposal(
+            self.name, key, derive_id(self.name, key), payload, fingerprint, facts, facts is None, decision
+        )
+        return proposal, self._binding.live_of(given)
+
+    def _key_of(self, given: Mapping[str, Any]) -> str:
+        try:
+            key = self._key(given)
+        except Exception as error:
+            raise KeyDerivationFailed(
+                f"effect {self.name!r}: key= raised {type(error).__name__}: {error}. Nothing was sent."
+            ) from error
+        if not isinstance(key, str) or not key.strip():
+            raise InvalidKey(
+                f"effect {self.name!r}: key= gave {key!r}. A key is a text that names the approved request, such as "
+                "'refund:881'; it is never empty. Nothing was sent."
+            )
+        try:
+            key.encode("utf-8")
+        except UnicodeEncodeError:
+            raise InvalidKey(
+                f"effect {self.name!r}: key= gave {key!r}, which is no valid Unicode. Nothing was sent."
+            ) from None
+        return key
+
+    def _read_facts(self, arguments: dict[str, Any], idempotency_key: str) -> Any:
+        assert self._premises is not None
+        arguments[KEY_ARGUMENT] = idempotency_key
+        try:
+            facts = self._premises(arguments)
+        except Exception as error:
+            raise self._unreadable(error) from error
+        if inspect.isawaitable(facts):
+            return self._later(facts, lambda read: self._facts(read, "premises="), self._unreadable)
+        return self._facts(facts, "premises=")
+
+    def _is_allowed(self, arguments: dict[str, Any], idempotency_key: str) -> Any:
+        assert self._allowed is not None
+        arguments[KEY_ARGUMENT] = idempotency_key
+        try:
+            answer = self._allowed(arguments)
+        except Exception as error:
+            raise self._unclear(error) from error
+        if inspect.isawaitable(answer):
+            return self._later(answer, self._verdict, self._unclear)
+        return self._verdict(answer)
+
+    def _look_up(self, arguments: dict[str, Any], idempotency_key: str) -> Any:
+        arguments[KEY_ARGUMENT] = idempotency_key
+        return self._callbacks["lookup"](arguments)
+
+    def _send(self, arguments: dict[str, Any], idempotency_key: str) -> Any:
+        if self._binding.takes_key:
+            arguments[KEY_ARGUMENT] = idempotency_key
+        return self.function(**arguments)
+
+    @staticmethod
+    async def _later(
+        awaitable: Awaitable[Any], check: Callable[[Any], Any], failed: Callable[[Exception], Exception]
+    ) -> Any:
+        try:
+            answer = await awaitable
+        except Exception as error:
+            raise failed(error) from error
+        return check(answer)
+
+    def _facts(self, facts: Any, source: str) -> dict[str, Any]:
+        if not isinstance(facts, Mapping):
+            raise PremiseUnreadable(
+                f"effect {self.name!r}: {source} gave {type(facts).__name__} {facts!r:.200}. Give a dict of named facts. Nothing was sent."
+            )
+        encoded: dict[str, Any] = {}
+        for name, value in facts.items():
+            if not isinstance(name, str):
+                raise PremiseUnreadable(
+                    f"effect {self.name!r}: {source} names a fact {name!r}; names are text. Nothing was sent."
+                )
+            try:
+                encoded[name] = encode(value, what=f"premise {name!r} of {self.name!r}")
+                by_value(encoded[name])
+                digest(by_value(encoded[name]), what=f"premise {name!r} of {self.name!r}")
+            except NotSerializable as error:
+                raise PremiseUnreadable(f"{error} Nothing was sent.") from error
+            if value is False and name not in self.conditions and name not in self._warned_of:
+                self._warned_of.add(name)
+                log.warning(
+                    "effect %r: the premise %r is False and expect= does not say what it must be, so it only has to stay False. "
+                    "If it must be True, declare expect={%r: True}.",
+                    self.name,
+                    name,
+                    name,
+                )
+        return encoded
+
+    def _verdict(self, answer: Any) -> bool:
+        if answer is True or answer is False:
+            return bool(answer)
+        if answer is None:
+            return False
+        raise AuthorityUnclear(
+            f"effect {self.name!r}: allowed= answered {answer!r:.200}. Answer True or False. Nothing was sent."
+        )
+
+    def _unreadable(self, error: Exception) -> Exception:
+        return PremiseUnreadable(
+            f"effect {self.name!r}: premises= raised {type(error).__name__}: {error}. Nothing was sent; ask again once the facts can be read."
+        )
+
+    def _unclear(self, error: Exception) -> Exception:
+        return AuthorityUnclear(
+            f"effect {self.name!r}: allowed= raised {type(error).__name__}: {error}. Nothing was sent; ask again once permission can be read."
+        )
+
+
+class BoundEffect:
+    """An `EffectFunction` for one call that brought arguments which are no payload (a client, a session)."""
+
+    def __init__(self, effect: EffectFunction, live: Mapping[str, Any]) -> None:
+        self._effect = effect
+        self._live = live
+        self.name = effect.name
+        self.capabilities = effect.capabilities
+        self.conditions = effect.conditions
+        self.has_premises = effect.has_premises
+        self.has_authority = effect.has_authority
+        self.is_async = effect.is_async
+        self.classify = effect.classify
+        self.encode_value = effect.encode_value
+        self.decode_value = effect.decode_value
+
+    def read_facts(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """The premises now, encoded."""
+        return self._effect._read_facts(self._effect._binding.arguments(payload, self._live), idempotency_key)
+
+    def is_allowed(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """Whether it is allowed now."""
+        return self._effect._is_allowed(self._effect._binding.arguments(payload, self._live), idempotency_key)
+
+    def look_up(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """Our own effect at the service."""
+        return self._effect._look_up(self._effect._binding.arguments(payload, self._live), idempotency_key)
+
+    def send(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """Call the function."""
+        return self._effect._send(self._effect._binding.arguments(payload, self._live), idempotency_key)

@@ -1,0 +1,518 @@
+"""The runners: they do what the protocol asks for, in this thread or on this event loop. The only place with order.
+
+A runner answers each step and keeps one thing in mind that the journal cannot know: which sends of this process are going on now. A send
+is announced before its DISPATCHED entry is written and called over when its answer stands on the journal, so that another worker can tell a sender
+that lives from one that lives but no longer sends.
+
+    Dispatch: begin_send, write ..... Send ..... Append the answer, end_send(answered)
+                                       |
+                                       +-- no clear answer, or the thread dies: end_send(not answered); anybody may recover it
+                                       +-- given up on or cancelled, still running: nobody may; its late answer will count
+
+This module must not know how effects are declared (`decorator.py`) or what may follow what (`rules`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import inspect
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from interlock.effects import History
+from interlock.errors import BadInput, CallbackFailed, JournalError, SimulatedCrash
+from interlock.journal import Journal
+from interlock.outcomes import Outcome, Reason, Status
+from interlock.ports import Clock, Liveness, Target, Verdict
+from interlock.protocol import (
+    STEP_NAMES,
+    Append,
+    Authorize,
+    Dispatch,
+    Landed,
+    Load,
+    LookUp,
+    NotLanded,
+    Patience,
+    Probe,
+    ReadFacts,
+    Run,
+    Seen,
+    Send,
+    Sighting,
+    Step,
+    Unclear,
+    Wait,
+    late_answer,
+    recover_one,
+)
+from interlock.rules.lifecycle import fold
+
+log = logging.getLogger("interlock")
+
+RECOVER_AT_ONCE = 16
+"""How many effects `arecover` works on at the same time."""
+
+Answer = Landed | NotLanded | Unclear
+
+
+class Runner:
+    """Runs protocol generators over one journal and one clock.
+
+    Args:
+        journal: where effects are recorded.
+        clock: the one clock.
+    """
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self.journal = journal
+        self.clock = clock
+        self._gone_since: dict[tuple[str, int], float] = {}
+        self._unrecorded: dict[str, tuple[History, Landed]] = {}
+        self._running: set[asyncio.Task[Answer]] = set()
+
+    def run(self, protocol: Run, target: Target, *, crash_at: str = "") -> Outcome:
+        """Run to the outcome, in this thread.
+
+        Raises:
+            CallbackFailed: permission or facts could not be read before the send.
+            JournalError: the journal could not do its part.
+            SimulatedCrash: at the crash point named, if one is.
+        """
+        call = _Call(self, target, crash_at)
+        outcome = _advance(call, protocol, None, stop_at_wait=False)
+        assert isinstance(outcome, Outcome)
+        return outcome
+
+    async def arun(self, protocol: Run, target: Target, *, crash_at: str = "") -> Outcome:
+        """As `run`, without blocking the event loop."""
+        call = _Call(self, target, crash_at)
+        answer: Any = None
+        error: Exception | None = None
+        try:
+            while True:
+                try:
+                    step = protocol.throw(error) if error is not None else protocol.send(answer)
+                except StopIteration as stop:
+                    outcome: Outcome = stop.value
+                    return outcome
+                answer, error = None, None
+                try:
+                    answer = await call.aperform(step)
+                except (CallbackFailed, BadInput) as failed:
+                    error = failed
+        finally:
+            protocol.close()
+            call.finish()
+
+    def recover(
+        self, open_effects: Iterable[tuple[str, str]], find: Callable[[str], Target | None], patience: Patience
+    ) -> list[Outcome]:
+        """Settle every open effect that can be settled; their pauses overlap. One effect's failure never stops the others."""
+        outcomes: list[Outcome] = []
+        ready: list[tuple[_Call, Run, Any]] = []
+        paused: list[tuple[float, int, _Call, Run]] = []
+        for effect_id, name in open_effects:
+            target = find(name)
+            if target is None:
+                outcomes.append(self._orphan(effect_id, name))
+            else:
+                call = _Call(self, target, "", effect_id=effect_id, name=name)
+                ready.append((call, _recovery(effect_id, target, self.clock, patience), None))
+        order = 0
+        while ready or paused:
+            if not ready:
+                due, _, call, protocol = heapq.heappop(paused)
+                left = due - self.clock.uptime().seconds
+                if left > 0:
+                    self.clock.sleep(left)
+                ready.append((call, protocol, None))
+            call, protocol, answer = ready.pop(0)
+            result: Outcome | Wait
+            try:
+                result = _advance(call, protocol, answer, stop_at_wait=True)
+            except Exception as error:  # noqa: BLE001 - reported with the effect; the others must go on
+                result = self._failed(call.effect_id, call.name, error)
+            if isinstance(result, Wait):
+                order += 1
+                heapq.heappush(paused, (self.clock.uptime().seconds + result.seconds, order, call, protocol))
+            else:
+                outcomes.append(result)
+        return outcomes
+
+    async def arecover(
+        self, open_effects: Iterable[tuple[str, str]], find: Callable[[str], Target | None], patience: Patience
+    ) -> list[Outcome]:
+        """As `recover`, without blocking the event loop, several effects at a time."""
+        limit = asyncio.Semaphore(RECOVER_AT_ONCE)
+
+        async def one(effect_id: str, name: str) -> Outcome:
+            target = find(name)
+            if target is None:
+                return self._orphan(effect_id, name)
+            async with limit:
+                try:
+                    return await self.arun(_recovery(effect_id, target, self.clock, patience), target)
+                except Exception as error:  # noqa: BLE001 - reported with the effect; the others must go on
+                    return self._failed(effect_id, name, error)
+
+        return list(await asyncio.gather(*(one(effect_id, name) for effect_id, name in open_effects)))
+
+    def _orphan(self, effect_id: str, name: str) -> Outcome:
+        log.error(
+            "effect %s of %r is open, but no function of that name is registered; it was left as it is. "
+            "Register the function under that name (name=%r), then recover again.",
+            effect_id,
+            name,
+            name,
+        )
+        return self._open_outcome(effect_id, name, Reason.NO_FUNCTION, "")
+
+    def _failed(self, effect_id: str, name: str, error: Exception) -> Outcome:
+        log.error("recovery of effect %s of %r stopped and left it open: %s", effect_id, name, error, exc_info=error)
+        return self._open_outcome(effect_id, name, Reason.RECOVERY_ERROR, f"{type(error).__name__}: {error}")
+
+    def _open_outcome(self, effect_id: str, name: str, reason: Reason, detail: str) -> Outcome:
+        key, owner, since, history = "", "", "", None
+        try:
+            history = self.journal.load(effect_id)
+            state = fold(history)
+            key = state.proposed.get("key", "")
+            if state.dispatch is not None:
+                owner, since = state.dispatch.by, state.dispatch.at
+        except JournalError as error:
+            detail = detail or str(error)
+        return Outcome(
+            Status.IN_FLIGHT,
+            name,
+            key,
+            effect_id,
+            reason=reason,
+            detail=detail,
+            owner=owner,
+            since=since,
+            history=history,
+        )
+
+    def sighting(self, step: Probe) -> Sighting:
+        """What is proven about a sender, and how long this gate has known it to be gone."""
+        liveness = self.journal.liveness(step.worker, step.effect_id, step.n)
+        place = (step.effect_id, step.n)
+        if liveness is Liveness.ALIVE:
+            self._gone_since.pop(place, None)
+            return Sighting(liveness)
+        now = self.clock.uptime().seconds
+        return Sighting(liveness, now - self._gone_since.setdefault(place, now))
+
+    def load(self, effect_id: str) -> History:
+        """The history; an answer that this process knows but could not write before is written first."""
+        if effect_id in self._unrecorded:
+            history, answer = self._unrecorded[effect_id]
+            self.record_late(history, answer)
+            self._unrecorded.pop(effect_id, None)
+        return self.journal.load(effect_id)
+
+    def keep_unrecorded(self, history: History, answer: Landed) -> None:
+        """Remember an answer that the journal could not take, until it can."""
+        self._unrecorded[history.effect_id] = (history, answer)
+
+    def record_late(self, history: History, answer: Answer) -> None:
+        """Write an answer that came after the gate had stopped waiting for it."""
+        protocol = late_answer(history, answer, clock=self.clock)
+        reply: Any = None
+        while True:
+            try:
+                step = protocol.send(reply)
+            except StopIteration:
+                return
+            match step:
+                case Load(effect_id):
+                    reply = self.journal.load(effect_id)
+                case Append(current, drafts):
+                    reply = self.journal.append(current, drafts)
+
+    def adopt(self, task: asyncio.Task[Answer], history: History) -> None:
+        """A send that nobody waits for any more: its claim stays with it until it has ended, and its answer counts."""
+        self._running.add(task)
+
+        def ended(task: asyncio.Task[Answer]) -> None:
+            self._running.discard(task)
+            n = len(history.entries) - 1
+            answered = False
+            try:
+                answer = None if task.cancelled() else task.result()
+                if isinstance(answer, Landed | NotLanded):
+                    self.record_late(history, answer)
+                    answered = True
+            except BaseException as error:
+                log.error("a late answer of effect %s was not recorded: %s", history.effect_id, error, exc_info=error)
+            self.journal.end_send(history.effect_id, n, answered=answered)
+
+        task.add_done_callback(ended)
+
+    def forget_sighting(self, place: tuple[str, int]) -> None:
+        """Drop what is remembered about a send that is over."""
+        self._gone_since.pop(place, None)
+
+
+def _recovery(effect_id: str, target: Target, clock: Clock, patience: Patience) -> Run:
+    history: History = yield Load(effect_id)
+    return (yield from recover_one(history, target, clock=clock, patience=patience))
+
+
+def _advance(call: _Call, protocol: Run, answer: Any, *, stop_at_wait: bool) -> Outcome | Wait:
+    """Run until the outcome or, if asked to, until the protocol wants to pause."""
+    error: Exception | None = None
+    pausing = False
+    try:
+        while True:
+            try:
+                step = protocol.throw(error) if error is not None else protocol.send(answer)
+            except StopIteration as stop:
+                outcome: Outcome = stop.value
+                return outcome
+            answer, error = None, None
+            if stop_at_wait and type(step) is Wait:
+                pausing = True
+                return step
+            try:
+                answer = call.perform(step)
+            except (CallbackFailed, BadInput) as failed:
+                error = failed
+    finally:
+        if not pausing:
+            protocol.close()
+            call.finish()
+
+
+class _Call:
+    """One run of the protocol: performs its steps and keeps track of the send that it may hold."""
+
+    __slots__ = ("_claim", "_claimed", "_crash_at", "_landed", "_sent", "effect_id", "name", "runner", "target")
+
+    def __init__(self, runner: Runner, target: Target, crash_at: str, *, effect_id: str = "", name: str = "") -> None:
+        self.runner = runner
+        self.target = target
+        self.effect_id = effect_id
+        self.name = name
+        self._crash_at = crash_at
+        self._claim: tuple[str, int] | None = None
+        self._claimed: History | None = None
+        self._sent = False
+        self._landed: Landed | None = None
+
+    def perform(self, step: Step) -> Any:
+        """Do what a step asks for, in this thread."""
+        self._before(step)
+        answer = self._do(step)
+        self._after(step, answer)
+        return answer
+
+    async def aperform(self, step: Step) -> Any:
+        """Do what a step asks for, without blocking the event loop."""
+        self._before(step)
+        answer = await self._ado(step)
+        self._after(step, answer)
+        return answer
+
+    def finish(self) -> None:
+        """The run is over, one way or another: a send that it still holds has ended, and its answer is not on the journal."""
+        if self._claim is not None:
+            effect_id, n = self._claim
+            if self._landed is not None and self._claimed is not None:
+                self.runner.keep_unrecorded(self._claimed, self._landed)
+            self.runner.journal.end_send(effect_id, n, answered=False, in_flight=self._sent)
+
+    def _before(self, step: Step) -> None:
+        if self._crash_at:
+            self._maybe_crash("before", step)
+        if type(step) is Dispatch:
+            self._claim = (step.history.effect_id, len(step.history.entries) + len(step.drafts) - 1)
+            self._sent = False
+            self.runner.journal.begin_send(*self._claim)
+        elif type(step) is Send:
+            self._sent = True
+
+    def _after(self, step: Step, answer: Any) -> None:
+        if self._crash_at:
+            self._maybe_crash("after", step)
+        kind = type(step)
+        if kind is Dispatch:
+            self._claimed = answer
+            if answer is None:
+                self._release(answered=True)
+        elif kind is Append:
+            if answer is not None and self._claim is not None:
+                self._release(answered=True)
+        elif kind is Send:
+            if type(answer) is Landed:
+                self._landed = answer
+            elif type(answer) is Unclear:
+                if answer.still_running:
+                    self._claim = None
+                else:
+                    self._release(answered=False)
+
+    def _release(self, *, answered: bool) -> None:
+        assert self._claim is not None
+        self.runner.journal.end_send(*self._claim, answered=answered, in_flight=self._sent)
+        self.runner.forget_sighting(self._claim)
+        self._claim = None
+        self._landed = None
+
+    def _maybe_crash(self, when: str, step: Step) -> None:
+        if self._crash_at == f"{when}_{STEP_NAMES[type(step)]}":
+            self._claim = None
+            self.runner.journal.abandon()
+            raise SimulatedCrash(f"simulated death of this worker at {self._crash_at}; make a new Interlock to recover")
+
+    def _do(self, step: Step) -> Any:
+        journal, target = self.runner.journal, self.target
+        match step:
+            case Load():
+                return self.runner.load(step.effect_id)
+            case Append() | Dispatch():
+                return journal.append(step.history, step.drafts)
+            case Send():
+                try:
+                    return self._landing(resolve(target.send(step.payload, step.idempotency_key)))
+                except Exception as error:  # noqa: BLE001 - every exception is classified, none is swallowed into "absent"
+                    return self._classified(error)
+            case Probe():
+                return self.runner.sighting(step)
+            case ReadFacts():
+                return resolve(target.read_facts(step.payload, step.idempotency_key))
+            case Authorize():
+                return resolve(target.is_allowed(step.payload, step.idempotency_key))
+            case LookUp():
+                try:
+                    return _seen(resolve(target.look_up(step.payload, step.idempotency_key)), target)
+                except Exception as error:  # noqa: BLE001 - a look-up that fails is not absence
+                    return _lookup_failed(error)
+            case Wait():
+                return self.runner.clock.sleep(step.seconds)
+
+    async def _ado(self, step: Step) -> Any:
+        target = self.target
+        match step:
+            case Load() | Probe():
+                return self._do(step)
+            case Append() | Dispatch():
+                return await self._uninterrupted(step)
+            case Send():
+                return await self._asend(step)
+            case ReadFacts():
+                return await self._acall("premises", target.read_facts, step)
+            case Authorize():
+                return await self._acall("allowed", target.is_allowed, step)
+            case LookUp():
+                try:
+                    return _seen(await self._acall("lookup", target.look_up, step), target)
+                except Exception as error:  # noqa: BLE001 - a look-up that fails is not absence
+                    return _lookup_failed(error)
+            case Wait():
+                return await self.runner.clock.asleep(step.seconds)
+
+    async def _acall(self, role: str, call: Callable[..., Any], step: ReadFacts | Authorize | LookUp | Send) -> Any:
+        if self.target.is_async(role):
+            result = call(step.payload, step.idempotency_key)
+        else:
+            result = await asyncio.to_thread(call, step.payload, step.idempotency_key)
+        return await result if inspect.isawaitable(result) else result
+
+    async def _uninterrupted(self, step: Append | Dispatch) -> History | None:
+        """A write is seen to its end even if the caller is cancelled, so that what it came to is known."""
+        task = asyncio.ensure_future(self.runner.journal.append_async(step.history, step.drafts))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.done():
+                await asyncio.wait({task})
+            if not task.cancelled() and task.exception() is None:
+                self._after(step, task.result())
+            raise
+
+    async def _asend(self, step: Send) -> Answer:
+        task = asyncio.ensure_future(self._aanswer(step))
+        timeout_s = self.target.capabilities.timeout_s
+        try:
+            done, _ = await asyncio.wait({task}, timeout=timeout_s)
+        except asyncio.CancelledError:
+            # The caller is cancelled, the send is not: what has left cannot be called back, and its answer will count.
+            self._claim = None
+            self.runner.adopt(task, step.history)
+            raise
+        if not done:
+            self.runner.adopt(task, step.history)
+            detail = (
+                f"no answer within {timeout_s:g} s; the send still runs, and its answer will be recorded when it comes."
+            )
+            return Unclear(detail, still_running=True)
+        if task.cancelled():
+            return Unclear("the send was cancelled from inside, which says nothing about what had left.")
+        return task.result()
+
+    async def _aanswer(self, step: Send) -> Answer:
+        try:
+            return self._landing(await self._acall("send", self.target.send, step))
+        except Exception as error:  # noqa: BLE001 - every exception is classified, none is swallowed into "absent"
+            return self._classified(error)
+
+    def _landing(self, raw: Any) -> Landed:
+        return Landed(self.target.encode_value(raw), raw)
+
+    def _classified(self, error: Exception) -> NotLanded | Unclear:
+        verdict, reason = self.target.classify(error)
+        detail = f"{type(error).__name__}: {error}"
+        if verdict in (Verdict.NOT_SENT, Verdict.REJECTED):
+            return NotLanded(verdict, reason, detail)
+        if verdict is Verdict.IN_USE:
+            return Unclear(detail, in_use=True)
+        log.warning(
+            "%s raised %s. The gate cannot know whether the effect landed and treats it as unknown. If this error means that it "
+            "certainly did not, declare it (rejected_on=, not_sent_on=) or raise Rejected or NotSent.",
+            self.target.name,
+            detail,
+            exc_info=error,
+        )
+        return Unclear(detail)
+
+
+def _seen(found: Any, target: Target) -> Seen:
+    """What a look-up's answer means. Only None and False are absence; an empty or odd answer is unclear, not absent."""
+    if found is None or found is False:
+        return Seen(found=False)
+    if found is True:
+        return Seen(found=True, evidence=True)
+    if isinstance(found, int | float) or (hasattr(found, "__len__") and len(found) == 0):
+        return Seen(
+            found=False,
+            failed=f"the look-up answered {found!r}, which does not say whether the effect is there. "
+            "Return None or False for absent, and True or the object that was found otherwise.",
+        )
+    return Seen(found=True, evidence=target.encode_value(found))
+
+
+def _lookup_failed(error: Exception) -> Seen:
+    log.warning("a look-up failed, which says nothing about the effect: %s: %s", type(error).__name__, error)
+    return Seen(found=False, failed=f"{type(error).__name__}: {error}")
+
+
+def resolve(result: Any) -> Any:
+    """A callback's result; an awaitable one is awaited here, on an event loop of its own."""
+    if not inspect.isawaitable(result):
+        return result
+
+    async def wait() -> Any:
+        return await result
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(contextvars.copy_context().run, asyncio.run, wait()).result()

@@ -1,0 +1,105 @@
+"""The plain receipt: one effect's entries as stored, and the check that they are a chain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.effects import Entry, History
+from interlock.errors import JournalError
+from interlock.journal._base import read_entry
+from interlock.rules.canonical import derive_id
+from interlock.rules.lifecycle import fold
+
+RECEIPT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptCheck:
+    """Whether a receipt holds together.
+
+    Attributes:
+        problems: one sentence each; empty if it does.
+    """
+
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the gate observed about one effect.
+
+    Attributes:
+        effect_id: the effect.
+        bodies: its entries' text, exactly as stored.
+        hashes: SHA-256 of each, hex.
+    """
+
+    effect_id: str
+    bodies: tuple[str, ...]
+    hashes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, history: History) -> Receipt:
+        """The receipt of a history."""
+        return cls(
+            history.effect_id,
+            tuple(entry.body.decode("utf-8") for entry in history.entries),
+            tuple(entry.hash for entry in history.entries),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form; enough to verify it anywhere."""
+        entries = [{"body": body, "hash": value} for body, value in zip(self.bodies, self.hashes, strict=True)]
+        return {"interlock_receipt": RECEIPT_VERSION, "effect_id": self.effect_id, "entries": entries}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Receipt:
+        """A receipt from its JSON form.
+
+        Raises:
+            ValueError: it is not one, or of a newer version.
+        """
+        if document.get("interlock_receipt") != RECEIPT_VERSION:
+            raise ValueError(f"not a receipt of version {RECEIPT_VERSION}: {document.get('interlock_receipt')!r}")
+        try:
+            entries = document["entries"]
+            return cls(
+                document["effect_id"],
+                tuple(entry["body"] for entry in entries),
+                tuple(entry["hash"] for entry in entries),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a receipt lacks {error}") from error
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """The entries, parsed."""
+        return [json.loads(body) for body in self.bodies]
+
+    def verify(self) -> ReceiptCheck:
+        """Check bytes against hashes, each entry against the one before it, the order of kinds, and the identity. Needs nothing but itself."""
+        parsed: list[Entry] = []
+        prev = ""
+        try:
+            for body, stored in zip(self.bodies, self.hashes, strict=True):
+                entry = read_entry(body.encode("utf-8"), stored, expected_prev=prev)
+                if entry.effect_id != self.effect_id or entry.n != len(parsed):
+                    return ReceiptCheck((f"entry {len(parsed)} belongs to {entry.effect_id} #{entry.n}",))
+                parsed.append(entry)
+                prev = stored
+            if not parsed:
+                return ReceiptCheck(("it holds no entry",))
+            state = fold(History(self.effect_id, tuple(parsed)))
+        except (JournalError, ValueError) as error:
+            return ReceiptCheck((str(error),))
+        if derive_id(state.proposed["effect"], state.proposed["key"]) != self.effect_id:
+            return ReceiptCheck(("the effect id is not the one that its effect name and key give",))
+        return ReceiptCheck(())
