@@ -56,7 +56,7 @@ def run(suite: Suite, arguments: Sequence[str]) -> int:
     command = " ".join(["python -m benchmarks", suite.name, *_without_out(arguments)])
     with choose() as progress:
         document = suite.run(Options(quick=options.quick, seed=options.seed, command=command, more=options), progress)
-    file = _target(suite.name, options.out, quick=options.quick)
+    file = _target(suite.name, options.out, whole=document.is_whole and not options.quick)
     content = document.to_json()
     write(content, file)
     show(content)
@@ -66,11 +66,11 @@ def run(suite: Suite, arguments: Sequence[str]) -> int:
     return 0 if document.holds else 1
 
 
-def _target(name: str, out: Path | None, *, quick: bool) -> Path:
+def _target(name: str, out: Path | None, *, whole: bool) -> Path:
     file = f"{name.replace('-', '_')}.json"
     if out is None:
         # Only a whole run may replace what is committed.
-        return (ROOT / ".scratch" / "results" if quick else ROOT / "results") / file
+        return (ROOT / "results" if whole else ROOT / ".scratch" / "results") / file
     return out if out.suffix == ".json" else out / file
 
 

@@ -167,7 +167,7 @@ class Document:
     """A whole result.
 
     Its `holds` is the exit code of the command: every cell something was wanted of is as wanted, and every measure
-    with a wanted value holds. A document without a single wanted cell or measure does not hold: a run that checked
+    with a wanted value holds. `is_whole` is False for a part of a suite, which must not replace a whole result. A document without a single wanted cell or measure does not hold: a run that checked
     nothing must not look like a pass.
     """
 
@@ -176,6 +176,7 @@ class Document:
     report: Report
     cells: Sequence[Cell] = ()
     measures: Sequence[Measure] = ()
+    is_whole: bool = True
 
     @property
     def failures(self) -> list[str]:

@@ -17,16 +17,23 @@ _NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, to
 
 
 def cut(file: Path, function: str, *, title: str, text: str = "") -> Listing:
-    """One function of a file, wherever it is nested, with its decorators and without its docstring.
+    """One function of a file, with its decorators and without its docstring.
+
+    Args:
+        file: The module.
+        function: Its name, wherever it is nested; `outer.inner` for one of several of the same name.
+        title: Heads the listing.
+        text: Stands between the heading and the source.
 
     Raises:
         LookupError: The file has no function of this name.
     """
     source = file.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef) and node.name == function:
-            return _listing(source.splitlines(), node, title, text)
-    raise LookupError(f"{file.name} has no function {function!r}")
+    node: ast.AST = ast.parse(source)
+    for name in function.split("."):
+        node = _find(node, name, file)
+    assert isinstance(node, ast.FunctionDef)
+    return _listing(source.splitlines(), node, title, text)
 
 
 def count_code(source: str) -> int:
@@ -36,6 +43,13 @@ def count_code(source: str) -> int:
         if token.type not in _NO_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
     return len(lines)
+
+
+def _find(scope: ast.AST, name: str, file: Path) -> ast.FunctionDef:
+    for node in ast.walk(scope):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return node
+    raise LookupError(f"{file.name} has no function {name!r}")
 
 
 def _listing(lines: list[str], node: ast.FunctionDef, title: str, text: str) -> Listing:

@@ -122,6 +122,14 @@ class Worker:
         """SIGCONT it."""
         self._process.send_signal(signal.SIGCONT)
 
+    def close_input(self) -> None:
+        """Close the pipe to it, as the kernel does when its supervisor dies."""
+        _pipe(self._process.stdin).close()
+
+    def wait_ended(self, timeout_s: float) -> int:
+        """Wait until it has ended in whatever way; returns its exit code."""
+        return self._process.wait(timeout_s)
+
     def close(self) -> None:
         """End it if it lives, stopped or not, and reap it."""
         if self.is_live:

@@ -116,9 +116,7 @@ def _crash_at(point: Point) -> Callable[[Stage], list[Answer]]:
 
 def _stop_in_the_send(stage: Stage) -> list[Answer]:
     timeout_s = stage.shorten_timeout()
-    stage.service.fault(
-        method="POST", path="/v1/refunds", kind="delay_before", delay_s=SERVICE_DELAY_S, times=1
-    )
+    stage.service.fault(method="POST", path="/v1/refunds", kind="delay_before", delay_s=SERVICE_DELAY_S, times=1)
     first = stage.ready()
     first.send({})
     stage.wait_for_request()
@@ -137,9 +135,7 @@ def _stop_in_the_send(stage: Stage) -> list[Answer]:
 
 
 def _play(service: LocalStripe, directory: Path, case: Case, number: int) -> Cell:
-    stage = Stage(
-        service, directory, case.column, order=f"882-{number:03}", real=True, settle_after_s=SETTLE_AFTER_S
-    )
+    stage = Stage(service, directory, case.column, order=f"882-{number:03}", real=True, settle_after_s=SETTLE_AFTER_S)
     try:
         answers = case.play(stage)
     finally:

@@ -17,7 +17,7 @@ from benchmarks.suites.refund_agent.baselines import send
 from benchmarks.suites.refund_agent.case import Request, is_harmless, own_refund, refunds_by_others, shown
 from benchmarks.suites.refund_agent.client import connect
 from benchmarks.suites.refund_agent.crash import Died, Manner, Point
-from interlock import Interlock, Outcome, Status, equals, tolerates, unchanged
+from interlock import Interlock, Outcome, Status, Verdict, equals, tolerates, unchanged
 from interlock.ports import SystemClock, Uptime
 from interlock.testing import SimulatedCrash
 
@@ -44,8 +44,13 @@ class ShiftedClock(SystemClock):
         return Uptime(real.boot, real.seconds + self._passed_s)
 
 
-class KeyInUse(Exception):
-    """The service is working on a request with this key right now (409)."""
+def verdict_of(error: BaseException) -> Verdict | None:
+    """What Stripe's exceptions say about whether the refund landed; None where they say nothing."""
+    if isinstance(error, stripe.CardError):
+        return Verdict.REJECTED
+    if isinstance(error, stripe.StripeError) and error.http_status == HTTP_CONFLICT:
+        return Verdict.IN_USE
+    return None
 
 
 def declare(gate: Interlock, place: Place, request: Request, hooks: Hooks) -> Any:
@@ -53,14 +58,7 @@ def declare(gate: Interlock, place: Place, request: Request, hooks: Hooks) -> An
     client = connect(place.url, sends_key=place.sends_key, timeout_s=place.timeout_s)
     desk, payment = place.desk, request.payment
     others = tolerates(is_harmless, why="refunds that name another case") if request.tolerant else unchanged()
-    hold = {"settle_after": place.settle_after_s, "timeout": place.timeout_s, "in_use_on": (KeyInUse,)}
-
-    def send_it(amount: int, key: str) -> dict[str, Any]:
-        try:
-            refund = send(client, request.with_amount(amount), key, hooks)
-        except stripe.APIError as error:
-            raise KeyInUse(str(error)) if error.http_status == HTTP_CONFLICT else error from error
-        return shown(refund)
+    hold: dict[str, Any] = {"settle_after": place.settle_after_s, "timeout": place.timeout_s}
 
     def tier_1() -> Any:
         @gate.effect(
@@ -74,11 +72,11 @@ def declare(gate: Interlock, place: Place, request: Request, hooks: Hooks) -> An
             lookup=lambda idempotency_key: own_refund(client, payment, idempotency_key),
             dedupes=True,
             window=WINDOW,
-            rejected_on=(stripe.CardError,),
+            classify=verdict_of,
             **hold,
         )
         def refund_money(order: str, amount: int, idempotency_key: str) -> dict[str, Any]:
-            return send_it(amount, idempotency_key)
+            return shown(send(client, request.with_amount(amount), idempotency_key, hooks))
 
         return refund_money
 
@@ -92,11 +90,11 @@ def declare(gate: Interlock, place: Place, request: Request, hooks: Hooks) -> An
             expect={"eligible": equals(True), "by_others": others},
             allowed=desk.may_refund,
             lookup=lambda idempotency_key: own_refund(client, payment, idempotency_key),
-            rejected_on=(stripe.CardError,),
+            classify=verdict_of,
             **hold,
         )
         def refund_money(order: str, amount: int, idempotency_key: str) -> dict[str, Any]:
-            return send_it(amount, idempotency_key)
+            return shown(send(client, request.with_amount(amount), idempotency_key, hooks))
 
         return refund_money
 
@@ -106,11 +104,11 @@ def declare(gate: Interlock, place: Place, request: Request, hooks: Hooks) -> An
             premises=lambda: {"eligible": desk.is_eligible()},
             expect={"eligible": equals(True)},
             allowed=desk.may_refund,
-            rejected_on=(stripe.CardError,),
+            classify=verdict_of,
             **hold,
         )
         def refund_money(order: str, amount: int, idempotency_key: str) -> dict[str, Any]:
-            return send_it(amount, idempotency_key)
+            return shown(send(client, request.with_amount(amount), idempotency_key, hooks))
 
         return refund_money
 
@@ -146,13 +144,11 @@ class Gated:
         """What the README says: `recover()` once, on startup; then the answer for this case."""
         gate, _ = self._open(request, Hooks())
         for _ in range(ASK_AGAIN):
-            outcome = next(iter(gate.recover(wait=WAIT_S)), None)
-            if outcome is None:
-                return Answer(status="NOTHING_OPEN")
-            if outcome.status is not Status.IN_FLIGHT:
-                return _answer(outcome)
-            time.sleep(outcome.retry_after or 0.1)
-        return _answer(outcome)
+            for outcome in gate.recover(wait=WAIT_S):
+                if outcome.status is not Status.IN_FLIGHT:
+                    return _answer(outcome)
+                time.sleep(outcome.retry_after or 0.1)
+        return Answer(status="UNCLEAR")
 
     def redecide(self, request: Request) -> Answer:
         """`recover()` on startup; then the model, asked again, calls the tool with what it says now."""

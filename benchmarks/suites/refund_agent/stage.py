@@ -35,7 +35,16 @@ SHORT_TIMEOUT_S = 1.0
 class Stage:
     """One cell being played."""
 
-    def __init__(self, service: LocalStripe, directory: Path, column: Column, *, order: str, real: bool, settle_after_s: float = SETTLE_AFTER_S) -> None:
+    def __init__(
+        self,
+        service: LocalStripe,
+        directory: Path,
+        column: Column,
+        *,
+        order: str,
+        real: bool,
+        settle_after_s: float = SETTLE_AFTER_S,
+    ) -> None:
         directory.mkdir(parents=True)
         self.service = service
         self.supervisor = Supervisor()

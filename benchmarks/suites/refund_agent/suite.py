@@ -15,7 +15,7 @@ from benchmarks.harness.suite import Options, Suite
 from benchmarks.services.stripe import LocalStripe
 from benchmarks.suites.refund_agent.answer import claim_of, is_true, judge
 from benchmarks.suites.refund_agent.arms import COLUMNS, Column
-from benchmarks.suites.refund_agent.page import measures, report
+from benchmarks.suites.refund_agent.page import report
 from benchmarks.suites.refund_agent.rows import ROWS, Row
 from benchmarks.suites.refund_agent.stage import LATE_BY_S, SETTLE_AFTER_S, Stage
 from benchmarks.suites.refund_agent.wanted import WANTED
@@ -51,7 +51,7 @@ def run(options: Options, progress: Progress) -> Document:
         ),
         report=report(cells),
         cells=cells,
-        measures=measures(cells),
+        is_whole=chosen is None and not only,
     )
 
 

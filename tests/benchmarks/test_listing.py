@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.harness.listing import count_code, cut
+from benchmarks.suites.refund_agent.page import listings
+
+
+def test_only_code_is_counted() -> None:
+    """Blank lines, comments and docstrings are not lines of code; a statement over three lines is three."""
+    assert count_code("# why\nx = 1\n\ny = [\n    2,\n]\n") == 4
+
+
+def test_a_function_is_cut_out_without_its_docstring(tmp_path: Path) -> None:
+    """The report prints what runs: decorators included, the docstring left out, nested functions found."""
+    file = tmp_path / "some.py"
+    file.write_text(
+        'def outer():\n    @mark\n    def inner(a):\n        """Say."""\n        return a\n', encoding="utf-8"
+    )
+    listing = cut(file, "inner", title="inner")
+    assert listing.source == "@mark\ndef inner(a):\n    return a"
+    assert listing.lines == 3
+    with pytest.raises(LookupError):
+        cut(file, "absent", title="absent")
+
+
+def test_the_hand_check_is_as_long_as_a_hand_check_may_be() -> None:
+    """Each hand check is the ten to fifteen lines that were promised, not counting its signature."""
+    signature = 1
+    for listing in listings():
+        if "hand check" in listing.title:
+            assert 10 <= listing.lines <= 15 + signature, listing.title
