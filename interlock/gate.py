@@ -488,7 +488,7 @@ def _seen(found: Any, target: Target) -> Seen:
         return Seen(found=False)
     if found is True:
         return Seen(found=True, evidence=True)
-    if isinstance(found, int | float) or (hasattr(found, "__len__") and len(found) == 0):
+    if (isinstance(found, int | float) and not found) or (hasattr(found, "__len__") and len(found) == 0):
         return Seen(
             found=False,
             failed=f"the look-up answered {found!r}, which does not say whether the effect is there. "
