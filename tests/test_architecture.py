@@ -32,6 +32,10 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
             {
                 "interlock",
                 "interlock.decorator",
+                "interlock.declaration",
+                "interlock.function",
+                "interlock.binding",
+                "interlock.callbacks",
                 "interlock.config",
                 "interlock.tools",
                 "interlock.extend",
