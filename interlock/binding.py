@@ -9,6 +9,7 @@ What is sent is decoded from the payload, on the first call too, so that a crash
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -213,9 +214,7 @@ def _adapters(
         hint = hints.get(name, Any)
         if hint is Any or hint is object or hint is type(None):
             continue
-        try:
+        with contextlib.suppress(Exception):  # pydantic raises several types for a type that it does not know
             found[name] = pydantic.TypeAdapter(hint)
-        except Exception:  # noqa: BLE001 - pydantic raises several types for a type that it does not know
-            continue
     result = found.pop("return", None)
     return found, result

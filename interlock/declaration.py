@@ -1,4 +1,7 @@
-"""Declarations: what `@gate.effect(...)` was given, and the checks of it that need no function. Owns the options, their defaults and units."""
+"""Declarations: what `@gate.effect(...)` was given, and the checks of it that need no function.
+
+Owns the options, their defaults and their units.
+"""
 
 from __future__ import annotations
 

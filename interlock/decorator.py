@@ -137,7 +137,7 @@ class Interlock:
             expect: for each premise its condition (`equals`, `one_of`, `at_least`, `at_most`, `matches`, `tolerates`; another value means
                 `equals`). A premise without one must be unchanged since the decision.
             allowed: whether it is permitted, True or False; asked right before the send and after a crash.
-            lookup: finds our own effect by `idempotency_key`: the object or True, None or False if it is absent. Raise if it cannot be told.
+            lookup: finds our own effect by `idempotency_key`: the object or True; None or False if absent. Raise if it cannot be told.
             dedupes: the service drops a second request with the same `idempotency_key`.
             window: how long it remembers a key (seconds or timedelta). Not said: ten minutes are trusted.
             lookup_lag: how long after a send a look-up may still miss it (an index that lags).

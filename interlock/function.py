@@ -353,12 +353,12 @@ class EffectFunction:
 
     def _unreadable(self, error: Exception) -> Exception:
         return PremiseUnreadable(
-            f"effect {self.name!r}: premises= raised {type(error).__name__}: {error}. Nothing was sent; ask again once the facts can be read."
+            f"effect {self.name!r}: premises= raised {type(error).__name__}: {error}. Nothing was sent; ask again when they can be read."
         )
 
     def _unclear(self, error: Exception) -> Exception:
         return AuthorityUnclear(
-            f"effect {self.name!r}: allowed= raised {type(error).__name__}: {error}. Nothing was sent; ask again once permission can be read."
+            f"effect {self.name!r}: allowed= raised {type(error).__name__}: {error}. Nothing was sent; ask again when it can be read."
         )
 
 

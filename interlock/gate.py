@@ -1,8 +1,8 @@
 """The runners: they do what the protocol asks for, in this thread or on this event loop. The only place with order.
 
-A runner answers each step and keeps one thing in mind that the journal cannot know: which sends of this process are going on now. A send
-is announced before its DISPATCHED entry is written and called over when its answer stands on the journal, so that another worker can tell a sender
-that lives from one that lives but no longer sends.
+A runner answers each step and keeps one thing in mind that the journal cannot know: which sends of this process are going
+on now. A send is announced before its DISPATCHED entry is written and called over when its answer stands on the journal, so
+that another worker can tell a sender that still sends from one that lives but no longer does.
 
     Dispatch: begin_send, write ..... Send ..... Append the answer, end_send(answered)
                                        |

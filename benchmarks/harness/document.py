@@ -167,8 +167,8 @@ class Document:
     """A whole result.
 
     Its `holds` is the exit code of the command: every cell something was wanted of is as wanted, and every measure
-    with a wanted value holds. `is_whole` is False for a part of a suite, which must not replace a whole result. A document without a single wanted cell or measure does not hold: a run that checked
-    nothing must not look like a pass.
+    with a wanted value holds. A document without a single wanted cell or measure does not hold: a run that checked
+    nothing must not look like a pass. `is_whole` is False for a part of a suite, which must not replace a whole result.
     """
 
     name: str

@@ -85,7 +85,10 @@ class Receipt:
         return [json.loads(body) for body in self.bodies]
 
     def verify(self) -> ReceiptCheck:
-        """Check bytes against hashes, each entry against the one before it, the order of kinds, and the identity. Needs nothing but itself."""
+        """Check bytes against hashes, each entry against the one before it, the order of kinds, and the identity.
+
+        Needs nothing but the receipt.
+        """
         parsed: list[Entry] = []
         prev = ""
         try:
