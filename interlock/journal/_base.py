@@ -19,12 +19,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from pydantic_core import to_json
+
 from interlock.effects import FORMAT_VERSION, Draft, Entry, History, Kind
 from interlock.errors import JournalCorrupt, JournalTooNew
 from interlock.ports import Liveness
 from interlock.rules.lifecycle import OPEN, check_transition
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
 
 
@@ -307,7 +308,7 @@ class Journal(abc.ABC):
         entries: list[Entry] = []
         for draft in drafts:
             check_transition(before, draft.kind, effect_id=effect_id)
-            body = _encode(
+            body = to_json(
                 {
                     "v": FORMAT_VERSION,
                     "id": effect_id,
@@ -318,7 +319,7 @@ class Journal(abc.ABC):
                     "prev": prev,
                     "data": draft.data,
                 }
-            ).encode("utf-8")
+            )
             prev = hashlib.sha256(body).hexdigest()
             entries.append(Entry(effect_id, n, draft.kind, draft.at, worker, draft.data, body, prev))
             before = draft.kind
