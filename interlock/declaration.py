@@ -47,7 +47,7 @@ class Declaration:
     name: str | None = None
 
 
-def expectations(declared: Declaration, effect: str) -> dict[str, Condition]:
+def expectations(declared: Declaration, effect: str, *, arguments: tuple[str, ...]) -> dict[str, Condition]:
     """The conditions that `expect=` stands for."""
     if declared.expect is None:
         return {}
@@ -55,7 +55,15 @@ def expectations(declared: Declaration, effect: str) -> dict[str, Condition]:
         raise ConfigurationError(f"effect {effect!r}: expect= without premises= has nothing to judge. Give premises=.")
     if not isinstance(declared.expect, Mapping):
         raise ConfigurationError(f"effect {effect!r}: expect= is a dict from the name of a premise to its condition.")
-    return {name: condition(wanted) for name, wanted in declared.expect.items()}
+    conditions = {name: condition(wanted) for name, wanted in declared.expect.items()}
+    for name, rule in conditions.items():
+        for wanted in rule.takes:
+            if wanted not in arguments:
+                raise ConfigurationError(
+                    f"effect {effect!r}: the condition of premise {name!r} asks for {wanted!r}, which is not an argument of it. "
+                    f"It has: {', '.join(arguments)}."
+                )
+    return conditions
 
 
 def capabilities(declared: Declaration, effect: str, *, takes_key: bool) -> Capabilities:

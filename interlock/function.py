@@ -92,7 +92,8 @@ class EffectFunction:
         self._allowed = self._callbacks.get("allowed")
         self.has_premises = self._premises is not None
         self.has_authority = self._allowed is not None
-        self.conditions: Mapping[str, Condition] = expectations(declared, name)
+        self._conditions: Mapping[str, Condition] = expectations(declared, name, arguments=names)
+        self._conditions_take = any(condition.takes for condition in self._conditions.values())
         self.capabilities = capabilities(declared, name, takes_key=self._binding.takes_key)
         self._rejected_on = exceptions("rejected_on", declared.rejected_on, self.name)
         self._not_sent_on = exceptions("not_sent_on", declared.not_sent_on, self.name)
@@ -192,6 +193,13 @@ class EffectFunction:
             return self.is_coroutine
         callback = self._callbacks.get(role)
         return callback is None or callback.is_async
+
+    def conditions(self, payload: Mapping[str, Any]) -> Mapping[str, Condition]:
+        """The declared conditions, for this call."""
+        if not self._conditions_take:
+            return self._conditions
+        arguments = self._binding.arguments(payload, {})
+        return {name: declared.given(arguments) for name, declared in self._conditions.items()}
 
     def read_facts(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """The premises now, encoded."""
@@ -331,7 +339,7 @@ class EffectFunction:
                 digest(by_value(encoded[name]), what=f"premise {name!r} of {self.name!r}")
             except NotSerializable as error:
                 raise PremiseUnreadable(f"{error} Nothing was sent.") from error
-            if value is False and name not in self.conditions and name not in self._warned_of:
+            if value is False and name not in self._conditions and name not in self._warned_of:
                 self._warned_of.add(name)
                 log.warning(
                     "effect %r: the premise %r is False and expect= does not say what it must be, so it only has to stay False. "

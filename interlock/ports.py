@@ -140,9 +140,8 @@ class Target(Protocol):
     def capabilities(self) -> Capabilities:
         """What its service can do."""
 
-    @property
-    def conditions(self) -> Mapping[str, Any]:
-        """For each premise with a declared condition, that condition (`rules.premises.Condition`)."""
+    def conditions(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """For each premise with a declared condition, that condition (`rules.premises.Condition`) for this call."""
 
     @property
     def has_premises(self) -> bool:

@@ -231,7 +231,7 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
         now = (yield ReadFacts(payload, key)) if target.has_premises else None
         seen = state.proposed.get("seen") if again else now if proposal.fresh else proposal.seen
         allowed: bool = (yield Authorize(payload, key)) if target.has_authority else True
-        judgement = None if now is None else judge(target.conditions, now if seen is None else seen, now)
+        judgement = None if now is None else judge(target.conditions(payload), now if seen is None else seen, now)
         at = rfc3339(clock.now())
         record: dict[str, Any] = {
             "effect": proposal.effect,
@@ -528,7 +528,7 @@ def _recheck(
         judgement: Judgement | None = None
         if seen is not None and target.has_premises:
             now = yield ReadFacts(payload, key)
-            judgement = judge(target.conditions, seen, now)
+            judgement = judge(target.conditions(payload), seen, now)
             record["premises"] = judgement.verdicts
     except (CallbackFailed, BadInput) as error:
         return Checks.UNREADABLE, {"unreadable": str(error)}, None

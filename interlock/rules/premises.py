@@ -12,8 +12,10 @@ missing now is never "unchanged". Pure: the readings are handed in.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from interlock.errors import BadInput, ConfigurationError, PremiseUnreadable
@@ -29,12 +31,20 @@ class Condition:
     Attributes:
         rule: the condition in words; goes on the record.
         relative: whether it compares with what the decider saw; otherwise it judges one value.
-        test: the judgement: of `(seen, now)` if relative, else of the value.
+        test: the judgement: of `(seen, now)` if relative, else of the value; then, by name, what `takes` lists.
+        takes: names of arguments of the effect that `test` wants beside the fact.
     """
 
     rule: str
     relative: bool
     test: Callable[..., object]
+    takes: tuple[str, ...] = ()
+
+    def given(self, arguments: Mapping[str, Any]) -> Condition:
+        """This condition for one call, with the arguments that it takes filled in."""
+        if not self.takes:
+            return self
+        return Condition(self.rule, self.relative, partial(self.test, **{name: arguments[name] for name in self.takes}))
 
 
 def same(left: Any, right: Any) -> bool:
@@ -73,26 +83,37 @@ def at_most(bound: Any) -> Condition:
     return Condition(f"at most {bound!r}", False, lambda now: decode(now) <= bound)
 
 
-def matches(test: Callable[[Any], bool], *, why: str = "") -> Condition:
+def matches(test: Callable[..., bool], *, why: str = "") -> Condition:
     """The fact passes a function of yours, which must answer True or False.
 
     Args:
-        test: of the value.
+        test: of the value; further parameters are arguments of the effect, by name: `lambda left, amount: left >= amount`.
         why: the rule in words, for the record; by default the function's name.
     """
-    return Condition(f"matches {why or _name(test)}", False, lambda now: test(decode(now)))
+    return Condition(
+        f"matches {why or _name(test)}",
+        False,
+        lambda now, **more: test(decode(now), **more),
+        _further(test, 1, "matches(lambda now, ...: ...)"),
+    )
 
 
-def tolerates(test: Callable[[Any, Any], bool], *, why: str) -> Condition:
+def tolerates(test: Callable[..., bool], *, why: str) -> Condition:
     """The fact is unchanged, or it changed in a way that you declare harmless.
 
     Args:
-        test: of `(seen, now)`, asked only if they differ; True means that the change is tolerated.
+        test: of `(seen, now)`, asked only if they differ; True means that the change is tolerated. Further parameters are
+            arguments of the effect, by name: `lambda seen, now, amount: ...`.
         why: the rule in words, e.g. "other refunds of a different amount"; it stands on the record with both values.
     """
     if not why:
         raise ConfigurationError("tolerates() needs why=: the rule in words stands on the record beside both values.")
-    return Condition(f"unchanged, or {why}", True, lambda seen, now: same(seen, now) or test(decode(seen), decode(now)))
+    return Condition(
+        f"unchanged, or {why}",
+        True,
+        lambda seen, now, **more: same(seen, now) or test(decode(seen), decode(now), **more),
+        _further(test, 2, "tolerates(lambda seen, now, ...: ...)"),
+    )
 
 
 def condition(declared: Any) -> Condition:
@@ -195,3 +216,19 @@ def _plain_same(encoded: Any, value: Any) -> bool:
 
 def _name(test: Callable[..., object]) -> str:
     return getattr(test, "__name__", None) or type(test).__name__
+
+
+def _further(test: Callable[..., object], values: int, form: str) -> tuple[str, ...]:
+    """The names of the parameters behind the values that a condition's function judges."""
+    try:
+        parameters = tuple(inspect.signature(test).parameters.values())
+    except (TypeError, ValueError):
+        return ()
+    if sum(parameter.kind is not parameter.KEYWORD_ONLY for parameter in parameters) < values:
+        raise ConfigurationError(f"a condition's function takes the fact first: {form}.")
+    return tuple(
+        parameter.name
+        for parameter in parameters[values:]
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.default is parameter.empty
+    )
