@@ -48,9 +48,11 @@ CLAIMS: dict[str, Claim] = {
     "already_processed": Claim.LANDED,
     "key_reused_with_different_params": Claim.NOT_LANDED,
     "declined": Claim.NOT_LANDED,
+    "rejected": Claim.NOT_LANDED,
     # an error nobody could make sense of
     "UNCLEAR": Claim.UNKNOWN,
     "unclear": Claim.UNKNOWN,
+    "ERROR": Claim.UNKNOWN,
     # a bare status of a baseline that reports no result
     "APPLIED": Claim.LANDED,
     "RETRIED": Claim.LANDED,

@@ -61,7 +61,21 @@ class Durable:
         self._directory = place.directory
 
     def run(self, request: Request, hooks: Hooks) -> Answer:
-        """Run the case's workflow to its end."""
+        """Run the case's workflow to its end; a step that fails unclearly is run again."""
+        return redeliver(lambda again: self._run(request, hooks))
+
+    def recover(self, request: Request) -> Answer:
+        """A new worker: the engine replays the workflow up to where it stood."""
+        return self.run(request, Hooks())
+
+    def redecide(self, request: Request) -> Answer:
+        """As `recover`: the model's recorded decision is replayed, and the model is not asked again."""
+        return self.recover(request)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _run(self, request: Request, hooks: Hooks) -> Answer:
         journal = StepJournal(self._directory / f"workflow-{request.order}.jsonl")
         said: list[str] = []
         amount = request.amount
@@ -74,17 +88,6 @@ class Durable:
             journal, said, "refund", lambda: list(outcome_of(self._client, decided, key, hooks))
         )
         return Answer(status=":".join([*(said or ["COMPLETED"]), result]), refund=refund)
-
-    def recover(self, request: Request) -> Answer:
-        """A new worker: the engine replays the workflow up to where it stood."""
-        return redeliver(lambda again: self.run(request, Hooks()))
-
-    def redecide(self, request: Request) -> Answer:
-        """As `recover`: the model's recorded decision is replayed, and the model is not asked again."""
-        return self.recover(request)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _step(self, journal: StepJournal, said: list[str], step: str, body: Callable[[], Any]) -> Any:
         ended, result = journal.result(step)
