@@ -1,0 +1,148 @@
+"""The journal in memory: the reference model that every backend is compared with, and the store of the simulator.
+
+Nothing here survives the process. Each `MemoryJournal` object is one worker; several of them on one `store` are several workers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from interlock.effects import Entry
+from interlock.errors import ConfigurationError, JournalError
+from interlock.journal._base import Journal, Prepared, link_hash
+from interlock.ports import Liveness
+
+_numbers = itertools.count(1)
+
+
+@dataclass
+class MemoryStore:
+    """What several workers share.
+
+    Attributes:
+        order: every entry with its journal-wide link, in order.
+        effects: entries by effect.
+        open: name of each open effect, oldest first.
+        workers: every worker by id.
+    """
+
+    order: list[tuple[Entry, str]] = field(default_factory=list)
+    effects: dict[str, list[Entry]] = field(default_factory=dict)
+    open: dict[str, str] = field(default_factory=dict)
+    workers: dict[str, MemoryJournal] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+class MemoryJournal(Journal):
+    """A journal in memory.
+
+    Args:
+        store: shared with other workers; by default a new one.
+    """
+
+    def __init__(self, store: MemoryStore | None = None) -> None:
+        self.store = store if store is not None else MemoryStore()
+        self._worker = f"memory-{next(_numbers)}"
+        self._sending: set[tuple[str, int]] = set()
+        self._ended: dict[tuple[str, int], bool] = {}
+        self._fate: Liveness | None = None
+        self._closing = False
+        self.store.workers[self._worker] = self
+
+    @property
+    def worker(self) -> str:
+        """The id of this worker."""
+        return self._worker
+
+    def die(self) -> None:
+        """For tests: be dead, with something possibly in flight, as after SIGKILL."""
+        self._fate = Liveness.GONE
+
+    def cut_off(self) -> None:
+        """For tests: be out of sight, possibly alive."""
+        self._fate = Liveness.CUT_OFF
+
+    def begin_send(self, effect_id: str, n: int) -> None:
+        """As the base says."""
+        with self.store.lock:
+            self._sending.add((effect_id, n))
+
+    def end_send(self, effect_id: str, n: int, *, answered: bool, in_flight: bool = True) -> None:
+        """As the base says."""
+        with self.store.lock:
+            self._sending.discard((effect_id, n))
+            if not answered:
+                self._ended[(effect_id, n)] = in_flight
+            if self._closing and not self._sending and self._fate is None:
+                self._fate = Liveness.GONE
+
+    def abandon(self) -> None:
+        """As the base says."""
+        self._fate = Liveness.ENDED
+
+    def close(self) -> None:
+        """As the base says."""
+        with self.store.lock:
+            self._closing = True
+            if not self._sending and self._fate is None:
+                self._fate = Liveness.GONE
+
+    def _check_usable(self) -> None:
+        if self._fate is Liveness.ENDED or self._closing:
+            raise JournalError("this journal was closed, or its worker died in a simulated crash; open a new one.")
+
+    def _read(self, effect_id: str) -> Sequence[tuple[bytes, str]]:
+        with self.store.lock:
+            return [(entry.body, entry.hash) for entry in self.store.effects.get(effect_id, ())]
+
+    def _commit(self, prepared: Prepared) -> bool:
+        self._check_usable()
+        for guard in prepared.guards:
+            raise ConfigurationError(f"this journal does not know the guard {guard.kind!r}; nothing was written.")
+        store = self.store
+        with store.lock:
+            entries = store.effects.get(prepared.effect_id, [])
+            if (entries[-1].hash if entries else "") != prepared.expected_head:
+                return False
+            for entry in prepared.entries:
+                link = link_hash(store.order[-1][1] if store.order else "", entry.hash)
+                store.order.append((entry, link))
+            store.effects[prepared.effect_id] = [*entries, *prepared.entries]
+            if prepared.is_open:
+                store.open.setdefault(prepared.effect_id, prepared.name)
+            else:
+                store.open.pop(prepared.effect_id, None)
+            return True
+
+    async def _commit_async(self, prepared: Prepared) -> bool:
+        return self._commit(prepared)
+
+    def _open_ids(self) -> list[tuple[str, str]]:
+        with self.store.lock:
+            return list(self.store.open.items())
+
+    def _scan(self) -> Iterator[tuple[str, bytes, str, str]]:
+        with self.store.lock:
+            order = list(self.store.order)
+        for entry, link in order:
+            yield entry.effect_id, entry.body, entry.hash, link
+
+    def _check_heads(self, heads: dict[str, str]) -> list[str]:
+        with self.store.lock:
+            known = {effect_id: entries[-1].hash for effect_id, entries in self.store.effects.items()}
+        return [] if known == heads else ["the index of effects does not agree with the entries"]
+
+    def _liveness(self, worker: str, effect_id: str, n: int) -> Liveness:
+        with self.store.lock:
+            other = self.store.workers.get(worker)
+            if other is None:
+                return Liveness.CUT_OFF
+            if other._fate is not None:
+                return other._fate
+            place = (effect_id, n)
+            if place in other._sending:
+                return Liveness.ALIVE
+            return Liveness.GONE if other._ended.get(place, True) else Liveness.ENDED

@@ -1,0 +1,343 @@
+"""The journal on one machine: SQLite in WAL mode, synchronous=FULL, any number of processes and threads.
+
+    <directory>/journal.db        entries (append-only, by position), effects (one row each: its head, whether it is open)
+    <directory>/workers/*.lock    one file for each worker, locked for its life (see `liveness`)
+
+A commit is one transaction: compare the head, insert the entries, link them, move the head; one fsync of the log, shared by all that
+commit at the same time (`_group`). Entries are only ever appended at the end of the table, and an effect's history is walked backwards
+from its head, so both cost the same however much is stored. SQLite folds its log into the file once it holds `CHECKPOINT_PAGES`
+pages, within the commit that reaches that number: about one commit in a thousand.
+
+Names in the file are API: pinned by a test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from interlock.effects import FORMAT_VERSION, Kind
+from interlock.errors import (
+    ConfigurationError,
+    JournalCorrupt,
+    JournalError,
+    JournalTooNew,
+    JournalUnavailable,
+    JournalUnsuitable,
+)
+from interlock.journal import liveness
+from interlock.journal._base import Journal, Prepared, link_hash
+from interlock.journal._group import GroupCommit, Result
+from interlock.ports import Liveness
+
+APPLICATION_ID = 0x494E544C
+"""Marks the file as a journal of ours ("INTL")."""
+CHECKPOINT_PAGES = 8192
+BUSY_S = 10.0
+"""How long a commit waits for another process's commit, in seconds."""
+
+_SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS entries (
+        seq INTEGER PRIMARY KEY, effect_id TEXT NOT NULL, prev_seq INTEGER, body BLOB NOT NULL, hash BLOB NOT NULL, link BLOB NOT NULL
+    )""",
+    """CREATE TABLE IF NOT EXISTS effects (
+        effect_id TEXT PRIMARY KEY, name TEXT NOT NULL, first_seq INTEGER NOT NULL, head_seq INTEGER NOT NULL, head BLOB NOT NULL,
+        worker TEXT NOT NULL, is_open INTEGER NOT NULL
+    ) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS open_effects ON effects (first_seq) WHERE is_open = 1",
+)
+_HEAD = "SELECT head, head_seq FROM effects WHERE effect_id = ?"
+_LAST = "SELECT seq, link FROM entries ORDER BY seq DESC LIMIT 1"
+_INSERT = "INSERT INTO entries (seq, effect_id, prev_seq, body, hash, link) VALUES (?, ?, ?, ?, ?, ?)"
+_ADD = "INSERT INTO effects (effect_id, name, first_seq, head_seq, head, worker, is_open) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_MOVE = "UPDATE effects SET head_seq = ?, head = ?, worker = ?, is_open = ? WHERE effect_id = ?"
+_HISTORY = """WITH RECURSIVE chain (seq, prev_seq, body, hash) AS (
+    SELECT e.seq, e.prev_seq, e.body, e.hash FROM effects f JOIN entries e ON e.seq = f.head_seq WHERE f.effect_id = ?
+    UNION ALL
+    SELECT e.seq, e.prev_seq, e.body, e.hash FROM chain c JOIN entries e ON e.seq = c.prev_seq AND e.seq < c.seq
+) SELECT body, hash FROM chain"""
+_OPEN = "SELECT effect_id, name FROM effects WHERE is_open = 1 ORDER BY first_seq"
+_OPEN_WORKERS = "SELECT DISTINCT worker FROM effects WHERE is_open = 1"
+_SCAN = "SELECT seq, effect_id, body, hash, link FROM entries WHERE seq > ? ORDER BY seq LIMIT 1000"
+
+
+class SQLiteJournal(Journal):
+    """The embedded journal.
+
+    Args:
+        directory: where it lives; made if it is not there.
+
+    Raises:
+        JournalUnsuitable: not a directory, not writable, a network file system, or no working locks.
+        JournalTooNew: a later version wrote it.
+        JournalCorrupt: the file is not a journal.
+        JournalUnavailable: it cannot be opened now.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory).absolute()
+        self._workers = self.directory / "workers"
+        try:
+            self._workers.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise JournalUnsuitable(f"{self.directory} is not a directory: {error}. Name a directory.") from error
+        except OSError as error:
+            raise JournalUnsuitable(
+                f"{self.directory} cannot be made: {error.strerror}. Give a writable place."
+            ) from error
+        liveness.check_locks(self._workers)
+        self._process_lock = threading.Lock()
+        self._is_closed = False
+        self._start()
+
+    def _start(self) -> None:
+        """Connect as a new worker of this process."""
+        self._readers = threading.local()
+        self._opened: list[sqlite3.Connection] = []
+        self._writer: sqlite3.Connection | None = self._connect()
+        self._group = GroupCommit(self._store)
+        self._me = liveness.new_worker(self._workers)
+        self._pid = os.getpid()
+        try:
+            keep = self._workers_of_open_effects()
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+        liveness.clean(self._workers, keep)
+
+    def _here(self) -> None:
+        """Be in the process that connected: a forked child starts over as a worker of its own."""
+        if self._pid != os.getpid():
+            with self._process_lock:
+                if self._pid != os.getpid():
+                    # The parent's connections are left alone: closing them here would act on the parent's files.
+                    _LEFT_TO_THE_PARENT.append((self._opened, self._writer, self._readers))
+                    self._start()
+        if self._is_closed:
+            raise JournalError("this journal was closed, or its worker died in a simulated crash; open a new one.")
+
+    @property
+    def worker(self) -> str:
+        """The id of this worker."""
+        self._here()
+        return self._me.id
+
+    def begin_send(self, effect_id: str, n: int) -> None:
+        """As the base says."""
+        self._here()
+        self._me.begin((effect_id, n))
+
+    def end_send(self, effect_id: str, n: int, *, answered: bool, in_flight: bool = True) -> None:
+        """As the base says."""
+        if self._pid == os.getpid():
+            self._me.end((effect_id, n), answered=answered, in_flight=in_flight)
+
+    def abandon(self) -> None:
+        """As the base says."""
+        self._is_closed = True
+        self._me.abandon()
+
+    def close(self) -> None:
+        """As the base says."""
+        if self._is_closed or self._pid != os.getpid():
+            return
+        self._is_closed = True
+        self._group.close()
+        self._me.close()
+        for connection in (*self._opened, *([self._writer] if self._writer is not None else [])):
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    # --- connections -------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> sqlite3.Connection:
+        path = self.directory / "journal.db"
+        until = time.monotonic() + BUSY_S
+        while True:
+            connection: sqlite3.Connection | None = None
+            try:
+                connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+                self._set_up(connection)
+                return connection
+            except sqlite3.Error as error:
+                if connection is not None:
+                    connection.close()
+                # Two processes that make the file at the same moment: one of them is told that it is locked, at once.
+                if "locked" in str(error) and time.monotonic() < until:
+                    time.sleep(0.01)
+                    continue
+                raise self._translated(error) from error
+            except BaseException:
+                if connection is not None:
+                    connection.close()
+                raise
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute("PRAGMA cache_size = -65536")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        if application not in (0, APPLICATION_ID):
+            raise JournalCorrupt(
+                f"{self.directory / 'journal.db'} is a database of something else. Give the journal a directory of its own."
+            )
+        if version > FORMAT_VERSION:
+            raise JournalTooNew(
+                f"{self.directory} holds a journal of format {version}, and this version reads up to {FORMAT_VERSION}. "
+                "Upgrade interlock-gate in every process that shares it."
+            )
+        if version < FORMAT_VERSION:
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            connection.execute("COMMIT")
+
+    def _reader(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
+        if connection is None:
+            connection = self._connect()
+            self._readers.connection = connection
+            self._opened.append(connection)
+        return connection
+
+    def _translated(self, error: sqlite3.Error) -> JournalError:
+        text = str(error)
+        if "malformed" in text or "not a database" in text:
+            return JournalCorrupt(
+                f"{self.directory / 'journal.db'} is damaged or no journal ({text}). Nothing was sent. Restore it from a copy."
+            )
+        return JournalUnavailable(
+            f"the journal in {self.directory} cannot be used now: {text}. Nothing that is not on it is sent. "
+            "See to the disk (space, permission, another program that holds it), then try again."
+        )
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def _commit(self, prepared: Prepared) -> bool:
+        self._check(prepared)
+        return self._group.write(prepared)
+
+    async def _commit_async(self, prepared: Prepared) -> bool:
+        self._check(prepared)
+        return await self._group.write_async(prepared)
+
+    def _check(self, prepared: Prepared) -> None:
+        self._here()
+        for guard in prepared.guards:
+            raise ConfigurationError(f"this journal does not know the guard {guard.kind!r}; nothing was written.")
+        if any(entry.kind is Kind.DISPATCHED for entry in prepared.entries):
+            self._me.check_held()
+
+    def _store(self, batch: Sequence[Prepared]) -> list[Result]:
+        """Store a batch in one transaction; if that fails, each write alone, so that an error goes to its owner."""
+        try:
+            return list(self._transaction(batch))
+        except Exception as error:  # noqa: BLE001 - handed to the writer that waits for it
+            if len(batch) == 1:
+                return [self._translated(error) if isinstance(error, sqlite3.Error) else error]
+        return [self._store((prepared,))[0] for prepared in batch]
+
+    def _transaction(self, batch: Sequence[Prepared]) -> list[bool]:
+        if self._writer is None:
+            self._writer = self._connect()
+        execute = self._writer.execute
+        try:
+            execute("BEGIN IMMEDIATE")
+            last = execute(_LAST).fetchone()
+            seq, link = (last[0], last[1].hex()) if last is not None else (0, "")
+            held: list[bool] = []
+            rows: list[tuple[int, str, int | None, bytes, bytes, bytes]] = []
+            for prepared in batch:
+                effect_id = prepared.effect_id
+                head = execute(_HEAD, (effect_id,)).fetchone()
+                if (head[0].hex() if head is not None else "") != prepared.expected_head:
+                    held.append(False)
+                    continue
+                previous = head[1] if head is not None else None
+                first = seq + 1
+                for entry in prepared.entries:
+                    seq += 1
+                    link = link_hash(link, entry.hash)
+                    rows.append((seq, effect_id, previous, entry.body, bytes.fromhex(entry.hash), bytes.fromhex(link)))
+                    previous = seq
+                new_head = rows[-1][4]
+                if head is None:
+                    execute(
+                        _ADD,
+                        (effect_id, prepared.name, first, seq, new_head, prepared.entries[-1].by, prepared.is_open),
+                    )
+                else:
+                    execute(_MOVE, (seq, new_head, prepared.entries[-1].by, prepared.is_open, effect_id))
+                held.append(True)
+            if rows:
+                self._writer.executemany(_INSERT, rows)
+            execute("COMMIT")
+            return held
+        except BaseException:
+            self._reset_writer()
+            raise
+
+    def _reset_writer(self) -> None:
+        """After an error nothing of the transaction may stay, and the connection may be in any state: start with another."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with contextlib.suppress(sqlite3.Error):
+                if writer.in_transaction:
+                    writer.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):
+                writer.close()
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def _read(self, effect_id: str) -> Sequence[tuple[bytes, str]]:
+        rows = self._query(_HISTORY, (effect_id,))
+        return [(body, stored.hex()) for body, stored in reversed(rows)]
+
+    def _open_ids(self) -> list[tuple[str, str]]:
+        return self._query(_OPEN, ())
+
+    def _query(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        self._here()
+        try:
+            return self._reader().execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    def _scan(self) -> Iterator[tuple[str, bytes, str, str]]:
+        seq = 0
+        while rows := self._query(_SCAN, (seq,)):
+            for seq, effect_id, body, stored, link in rows:  # noqa: B007 - the last one is where the next page begins
+                yield effect_id, body, bytes(stored).hex(), bytes(link).hex()
+
+    def _check_heads(self, heads: dict[str, str]) -> list[str]:
+        rows = self._query("SELECT effect_id, head FROM effects", ())
+        known = {effect_id: bytes(head).hex() for effect_id, head in rows}
+        return [
+            f"effect {effect_id}: its row in the index does not name its last entry"
+            for effect_id in sorted(heads.keys() | known.keys())
+            if heads.get(effect_id) != known.get(effect_id)
+        ]
+
+    # --- liveness ----------------------------------------------------------------------------------------------------
+
+    def _liveness(self, worker: str, effect_id: str, n: int) -> Liveness:
+        self._here()
+        return liveness.probe(self._workers, worker, (effect_id, n))
+
+    def _workers_of_open_effects(self) -> set[str]:
+        """Workers that an open effect names: their lock files still have something to tell."""
+        assert self._writer is not None
+        return {worker for (worker,) in self._writer.execute(_OPEN_WORKERS).fetchall()}
+
+
+_LEFT_TO_THE_PARENT: list[object] = []
+"""What a forked child inherited and must neither use nor close."""

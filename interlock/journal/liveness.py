@@ -1,0 +1,281 @@
+"""Liveness on one machine: a file lock that the kernel holds for a worker's life, and drops at its death, SIGKILL included.
+
+    worker W   create workers/W.lock, flock it exclusively .................... dies
+    prober     flock shared, no waiting: refused = W lives ................... granted = W is gone; nothing was timed
+
+`flock` and not POSIX record locks: those vanish when any descriptor of the file is closed anywhere in the process, which would
+make a living sender look dead. An inherited `flock` outlives a parent, so a forked child closes its copies first thing; a copy that
+slipped through keeps the parent "alive", which is late but never wrong. No pid is looked at, so containers that share a volume
+need not share a pid namespace. A lock file that is missing proves nothing: CUT_OFF.
+
+A worker that lives but no longer sends says so in its own lock file, a line for each send that ended without a recorded answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from interlock.errors import JournalUnavailable, JournalUnsuitable
+from interlock.ports import Liveness
+
+_NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p", "lustre", "glusterfs"}
+    | {"fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone"}
+)
+_WHOLE = "worker ended\n"
+
+_local: dict[str, Worker] = {}
+"""The workers of this process, by id: of every journal object in it."""
+_local_lock = threading.Lock()
+
+
+@dataclass(eq=False)
+class Worker:
+    """This process's side of one worker: its lock, and the sends that it has going.
+
+    Attributes:
+        id: names it; random, never used again.
+        path: its lock file.
+        fd: the descriptor that holds the lock; -1 once it is released.
+        sending: (effect id, n) of the sends that are going on.
+        ended: sends that ended without a recorded answer, and whether something may still be on its way.
+    """
+
+    id: str
+    path: Path
+    fd: int
+    sending: set[tuple[str, int]] = field(default_factory=set)
+    ended: dict[tuple[str, int], bool] = field(default_factory=dict)
+    is_abandoned: bool = False
+    is_closing: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def check_held(self) -> None:
+        """Make sure that others can still see this worker alive.
+
+        Raises:
+            JournalUnavailable: its lock file was removed or replaced, so another worker could take it for dead.
+        """
+        try:
+            is_ours = os.path.samestat(os.stat(self.path), os.fstat(self.fd))
+        except OSError:
+            is_ours = False
+        if not is_ours:
+            raise JournalUnavailable(
+                f"the lock file of this worker is gone: {self.path}. Others could take it for dead, so it sends nothing more. "
+                "Find what cleans that directory, keep it away, and restart this process."
+            )
+
+    def begin(self, place: tuple[str, int]) -> None:
+        """A send is about to begin."""
+        with self.lock:
+            self.sending.add(place)
+
+    def end(self, place: tuple[str, int], *, answered: bool, in_flight: bool) -> None:
+        """A send is over; if its answer is not on the journal, say so to everybody."""
+        with self.lock:
+            self.sending.discard(place)
+            if not answered:
+                self.ended[place] = in_flight
+                with contextlib.suppress(OSError):  # then others see it when this process ends
+                    os.write(self.fd, f"{place[0]} {place[1]} {'in_flight' if in_flight else 'ended'}\n".encode())
+            if self.is_closing and not self.sending:
+                self.release()
+
+    def abandon(self) -> None:
+        """Be dead to others, with nothing in flight."""
+        with self.lock:
+            self.is_abandoned = True
+            with contextlib.suppress(OSError):
+                os.write(self.fd, _WHOLE.encode())
+            self.release()
+
+    def close(self) -> None:
+        """Release the lock, now or when the last send has ended."""
+        with self.lock:
+            self.is_closing = True
+            if not self.sending:
+                self.release()
+
+    def release(self) -> None:
+        """Let go of the lock. The file stays: it tells what ended, until nobody needs to know."""
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            os.close(fd)
+        with _local_lock:
+            _local.pop(self.id, None)
+
+    def sighting(self, place: tuple[str, int]) -> Liveness:
+        """What this process knows about a send of its own."""
+        with self.lock:
+            if place in self.sending:
+                return Liveness.ALIVE
+            return Liveness.GONE if self.ended.get(place, True) else Liveness.ENDED
+
+
+def new_worker(directory: Path) -> Worker:
+    """A new worker, seen alive by every other from when this returns.
+
+    Raises:
+        JournalUnsuitable: the place has no working locks.
+    """
+    while True:
+        worker_id = secrets.token_hex(8)
+        path = directory / f"{worker_id}.lock"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        try:
+            same = os.stat(path).st_ino == os.fstat(fd).st_ino
+        except FileNotFoundError:
+            same = False
+        if same:
+            break
+        os.close(fd)  # a cleaner took the file between its making and its locking
+    worker = Worker(worker_id, path, fd)
+    with _local_lock:
+        _local[worker_id] = worker
+    return worker
+
+
+def probe(directory: Path, worker_id: str, place: tuple[str, int]) -> Liveness:
+    """What can be proven about the worker that made a send."""
+    with _local_lock:
+        local = _local.get(worker_id)
+    if local is not None:
+        return local.sighting(place)
+    try:
+        fd = os.open(directory / f"{worker_id}.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Liveness.CUT_OFF
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            is_held = False
+        except BlockingIOError:
+            is_held = True
+        marks = _read_all(fd).splitlines(keepends=True)
+    finally:
+        os.close(fd)
+    if not is_held and _WHOLE in marks:
+        return Liveness.ENDED
+    name = f"{place[0]} {place[1]} "
+    for mark in marks:
+        if mark.startswith(name) and mark.endswith("\n"):
+            return Liveness.ENDED if mark[len(name) :].strip() == "ended" else Liveness.GONE
+    return Liveness.ALIVE if is_held else Liveness.GONE
+
+
+def clean(directory: Path, keep: set[str], *, at_most: int = 64) -> None:
+    """Remove lock files of workers that are gone and that no open effect names. Bounded work; a failure is of no matter."""
+    with contextlib.suppress(OSError):
+        for count, path in enumerate(directory.glob("*.lock")):
+            if count >= at_most:
+                return
+            if path.stem in keep or path.stem in _local:
+                continue
+            with contextlib.suppress(OSError):
+                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if os.fstat(fd).st_ino == os.stat(path).st_ino:
+                        path.unlink()
+                finally:
+                    os.close(fd)
+
+
+def check_locks(directory: Path) -> None:
+    """Make sure that locks work here: two descriptors of one file exclude each other.
+
+    Raises:
+        JournalUnsuitable: they do not, or this is a network file system, whose locks prove nothing about another machine.
+    """
+    kind = _file_system(directory)
+    if kind in _NETWORK:
+        raise JournalUnsuitable(
+            f"{directory} is on a network file system ({kind}), whose locks do not prove that a sender is dead. "
+            "Put the journal on a local disk."
+        )
+    path = directory / f"probe-{secrets.token_hex(8)}"
+    try:
+        first = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            second = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                works = _excludes(first, second)
+            finally:
+                os.close(second)
+        finally:
+            os.close(first)
+            path.unlink()
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOSPC):
+            raise JournalUnsuitable(
+                f"{directory} cannot be written: {error.strerror}. Give a writable directory."
+            ) from error
+        raise JournalUnsuitable(
+            f"file locks do not work in {directory}: {error}. Put the journal on a local disk."
+        ) from error
+    if not works:
+        raise JournalUnsuitable(
+            f"file locks do not exclude each other in {directory}, so it could not be told whether a sender lives. "
+            "Put the journal on a local disk."
+        )
+
+
+def _excludes(first: int, second: int) -> bool:
+    fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        fcntl.flock(second, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        pass
+    fcntl.flock(first, fcntl.LOCK_UN)
+    fcntl.flock(second, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return True
+
+
+def _file_system(directory: Path) -> str:
+    """The type of the file system that holds a directory, where the system tells; else an empty text."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text()
+    except OSError:
+        return ""
+    best, kind = "", ""
+    resolved = str(directory.resolve())
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        point = left.split(" ")[4].replace("\\040", " ")
+        inside = resolved == point or resolved.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, right.split(" ")[0]
+    return kind
+
+
+def _read_all(fd: int) -> str:
+    parts = []
+    while part := os.read(fd, 65536):
+        parts.append(part)
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+def _forget_parent() -> None:
+    """In a forked child: the parent's locks are the parent's alone."""
+    global _local_lock
+    _local_lock = threading.Lock()
+    for worker in _local.values():
+        fd, worker.fd = worker.fd, -1
+        if fd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        worker.lock = threading.Lock()
+    _local.clear()
+
+
+os.register_at_fork(after_in_child=_forget_parent)
