@@ -61,8 +61,8 @@ PURE_LAYERS = frozenset({"words", "rules"})
 # fmt: off
 PURE_STDLIB = frozenset({
     "__future__", "abc", "base64", "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions",
-    "functools", "hashlib", "itertools", "json", "math", "numbers", "operator", "re", "string", "struct", "textwrap", "types",
-    "typing", "uuid",
+    "functools", "hashlib", "inspect", "itertools", "json", "math", "numbers", "operator", "re", "string", "struct", "textwrap",
+    "types", "typing", "uuid",
 })
 # fmt: on
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint"})

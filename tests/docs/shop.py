@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-import stripe
+from stripe import CardError, Refund
 
 
 @dataclass
@@ -41,29 +41,32 @@ class Shop:
 
     def refunded_total(self, order: str, *, excluding: str = "") -> int:
         """What was refunded on an order, in minor units, one refund left aside."""
+        return sum(self.refund_amounts(order, excluding=excluding))
+
+    def refund_amounts(self, order: str, *, excluding: str = "") -> list[int]:
+        """The refunds of an order, oldest first, in minor units, one left aside."""
         charge = self.charge_for(order)
-        return sum(r["amount"] for key, r in self.refunds.items() if r["charge"] == charge and key != excluding)
+        return [r["amount"] for key, r in self.refunds.items() if r["charge"] == charge and key != excluding]
 
     def refund_exists(self, idempotency_key: str) -> Any:
         """The refund made under a key, or None."""
         found = self.refunds.get(idempotency_key)
-        return stripe.Refund.construct_from(found, "sk_test") if found else None
+        return Refund.construct_from(found, "sk_test") if found else None
 
     def create(self, *, charge: str, amount: int, idempotency_key: str) -> Any:
         """Refund, once for each key: what `stripe.Refund.create` does."""
         number = len(self.refunds) + 1
         made = {"id": f"re_{number}", "object": "refund", "charge": charge, "amount": amount, "status": "succeeded"}
-        return stripe.Refund.construct_from(self.refunds.setdefault(idempotency_key, made), "sk_test")
+        return Refund.construct_from(self.refunds.setdefault(idempotency_key, made), "sk_test")
 
     def sdk(self) -> ModuleType:
         """A module that stands in for `stripe`, as far as the README uses it."""
         module = ModuleType("stripe")
-        module.__dict__.update(
-            Refund=type("Refund", (), {"create": staticmethod(self.create)}), CardError=stripe.CardError
-        )
+        module.__dict__.update(Refund=type("Refund", (), {"create": staticmethod(self.create)}), CardError=CardError)
         return module
 
     def names(self) -> dict[str, Any]:
         """What a page's namespace starts with."""
-        own = (self.is_eligible, self.can_refund, self.charge_for, self.refunded_total, self.refund_exists)
-        return {"stripe": self.sdk(), **{function.__name__: function for function in own}}
+        shop = [self.is_eligible, self.can_refund, self.charge_for]
+        service = [self.refunded_total, self.refund_amounts, self.refund_exists]
+        return {"stripe": self.sdk(), **{function.__name__: function for function in [*shop, *service]}}
