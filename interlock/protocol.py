@@ -279,8 +279,11 @@ def _answer_from_record(
     other = state.proposed["digest"] != proposal.digest
     if state.kind is Kind.DISPATCHED:
         outcome: Outcome = yield from recover_one(history, target, clock=clock, patience=patience)
-        conflicts = other and outcome.status is not Status.IN_FLIGHT
-        return _conflict(proposal, outcome.history or history) if conflicts else outcome
+        settled = outcome.history or history
+        if other and outcome.status is not Status.IN_FLIGHT:
+            return _conflict(proposal, settled)
+        # Waited for and done by its own sender: this call did nothing, it gets that sender's result.
+        return _replay(settled, fold(settled), target) if outcome.via in (Via.SEND, Via.LATE_ANSWER) else outcome
     if state.kind in (Kind.REFUSED, Kind.FAILED):
         same_decision = state.proposed["decision"] == proposal.decision
         return _conflict(proposal, history) if other and same_decision else None
