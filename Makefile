@@ -48,7 +48,7 @@ check: $(STAMP) ## format, lint, types, and every test
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
-	$(PY) -m pyright
+	$(PY) -m pyright --pythonpath $(PY)
 	$(PY) -m pytest -n $(WORKERS) $(ARGS)
 
 .PHONY: crash

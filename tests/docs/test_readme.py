@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,19 @@ def shop() -> Shop:
 def namespace(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """What a page starts with, in an empty directory; gates that the page opened are closed behind it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     names = {"__name__": "__page__", **shop.names()}
     monkeypatch.setitem(sys.modules, "stripe", names["stripe"])
+    opened: list[Interlock] = []
+    build = Interlock.__init__
+
+    def build_and_remember(gate: Interlock, *args: Any, **kwargs: Any) -> None:
+        opened.append(gate)
+        build(gate, *args, **kwargs)
+
+    monkeypatch.setattr(Interlock, "__init__", build_and_remember)
     yield names
-    for gate in {id(value): value for value in names.values() if isinstance(value, Interlock)}.values():
+    for gate in opened:
         gate.close()
 
 
