@@ -46,12 +46,15 @@ def wheel_files(wheel: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def checkout(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what the build reads, with one integration in the shape that later ones will have."""
+    """A copy of what the build reads, beside packages it must leave out, with one integration in the shape of later ones."""
     copy = tmp_path_factory.mktemp("checkout") / "interlock"
     copy.mkdir()
     leave = shutil.ignore_patterns("__pycache__", "*.egg-info", ".interlock", ".scratch")
-    for name in ("interlock", "integrations", "benchmarks", "tests", "examples"):
+    for name in ("interlock", "integrations"):
         shutil.copytree(root / name, copy / name, symlinks=True, ignore=leave)
+    for name in ("benchmarks", "tests", "examples"):
+        (copy / name).mkdir()
+        (copy / name / "__init__.py").write_text("")
     for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(root / name, copy / name)
     (copy / "integrations" / "planted").mkdir()
