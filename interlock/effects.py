@@ -7,9 +7,9 @@ An `Entry` keeps its bytes as they were stored, because those are what is hashed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 FORMAT_VERSION = 1
 """The version that every stored entry carries (`v`). A journal with a higher one is refused."""
@@ -33,8 +33,7 @@ class Kind(StrEnum):
     AT_RISK = "AT_RISK"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """An entry that is not written yet.
 
     Attributes:
@@ -45,11 +44,10 @@ class Draft:
 
     kind: Kind
     at: str
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One stored entry.
 
     Attributes:

@@ -19,8 +19,7 @@ AMBIGUOUS or REFUSED by others. The truth wins, and the chain shows both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.effects import Entry, History, Kind
 from interlock.errors import IllegalTransition
@@ -65,8 +64,7 @@ def check_transition(before: Kind | None, after: Kind, *, effect_id: str) -> Non
         )
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """The fold of one history.
 
     Attributes:

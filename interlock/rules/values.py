@@ -21,7 +21,7 @@ from typing import Any
 from uuid import UUID
 
 import pydantic
-import pydantic_core
+from pydantic_core import from_json, to_json
 
 from interlock.errors import NotSerializable
 from interlock.rules.canonical import canonical_bytes
@@ -177,18 +177,12 @@ def by_value(encoded: Any) -> Any:
 
 def encode_result(raw: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> Any:
     """The JSON form of a result. Never raises: what cannot be written is kept as its `repr`."""
-    if type(raw) in (str, bool, int, type(None)):
-        return _writable(raw)
     try:
-        if adapter is not None:
-            written = adapter.dump_python(raw, mode="json", warnings=False)
-        else:
-            written = pydantic_core.to_jsonable_python(
-                raw, fallback=_as_plain, inf_nan_mode="strings", bytes_mode="base64", serialize_unknown=False
-            )
+        plain = raw if adapter is None else adapter.dump_python(raw, mode="json", warnings=False)
+        text = to_json(plain, fallback=_as_plain, inf_nan_mode="strings", bytes_mode="base64")
+        return from_json(text)
     except Exception:  # noqa: BLE001 - the effect has landed; a result that cannot be written must not hide that
-        written = {"repr": repr_of(raw)}
-    return _writable(written)
+        return {"repr": repr_of(raw)}
 
 
 def decode_result(written: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> Any:
@@ -207,14 +201,6 @@ def repr_of(value: Any) -> str:
         return ascii(value)[:2000]
     except Exception as error:  # noqa: BLE001 - a broken __repr__ must not hide what it was about
         return f"<{type(value).__name__} whose repr failed: {type(error).__name__}>"
-
-
-def _writable(written: Any) -> Any:
-    try:
-        json.dumps(written, allow_nan=False, ensure_ascii=False).encode("utf-8")
-    except (ValueError, TypeError, RecursionError):
-        return {"repr": repr_of(written)}
-    return written
 
 
 def _as_plain(value: Any) -> Any:
