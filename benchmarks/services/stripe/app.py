@@ -1,0 +1,256 @@
+"""The way of a request: who asks, what for, under which key, with which fault; then the endpoint, then the answer.
+
+    log the arrival -> key of the account -> endpoint -> parameters decoded -> fault taken -> idempotency key held
+        -> [wait] -> one transaction: endpoint acts + answer remembered -> [drop | wait] -> log the answer -> answer
+
+Everything between two awaits runs alone, and a transaction contains no await. That is what makes "check what is left, then
+refund" atomic here; the ledger's constraints stand behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from benchmarks.services.stripe import control, payments, refunds
+from benchmarks.services.stripe.clock import ServiceClock
+from benchmarks.services.stripe.connection import hang_up
+from benchmarks.services.stripe.endpoint import Call, Endpoint
+from benchmarks.services.stripe.errors import ApiError, declined, internal, invalid, unauthorized, unknown_endpoint
+from benchmarks.services.stripe.faults import Fault, FaultKind, Faults
+from benchmarks.services.stripe.idempotency import Keyed, Keys, Remembered
+from benchmarks.services.stripe.ledger import Json, Ledger
+from benchmarks.services.stripe.objects import new_id
+from benchmarks.services.stripe.params import decode
+
+ACCOUNT = "acct_local"
+"""The one account of the service; every test key opens it."""
+
+API_VERSION = "2026-10-28.endive"
+
+log = logging.getLogger(__name__)
+
+
+class DroppedError(Exception):
+    """The connection is to be closed with no answer."""
+
+
+@dataclass(kw_only=True)
+class Answer:
+    """What goes back to the client."""
+
+    status: int
+    body: str
+    headers: dict[str, str] = field(default_factory=dict)
+    is_replayed: bool = False
+
+
+class Service:
+    """One running service: its books, clock, keys and faults, and the pipeline every API request takes."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.clock = ServiceClock(ledger.setting("clock_offset_s", 0.0))
+        self.faults = Faults()
+        self._keys = Keys(ledger, self.clock)
+
+    async def respond(self, request: Request, endpoint: Endpoint | None) -> Response:
+        """Answer one request to the API.
+
+        **Durable when** the answer leaves: what it says was done, and the answer itself under its key.
+        **If the process dies** before that, all of it is there or nothing, and the key is free or answers the same.
+
+        Raises:
+            DroppedError: A fault wants no answer at all.
+        """
+        request_id = new_id("req", 14)
+        method, path = request.method, request.url.path
+        key = request.headers.get("idempotency-key") if method == "POST" else None
+        try:
+            encoded = (await request.body()).decode() if method == "POST" else request.url.query
+            raw, unreadable = decode(encoded), None
+        except (ApiError, UnicodeDecodeError) as error:
+            raw = {}
+            unreadable = (
+                error if isinstance(error, ApiError) else invalid("The request body is not UTF-8 form encoding.")
+            )
+        number = self.ledger.log_arrival(
+            request_id, method=method, path=path, params=raw, idempotency_key=key, at=self.clock.now()
+        )
+        try:
+            _authenticate(request)
+            if endpoint is None:
+                raise unknown_endpoint(method, path)
+            if unreadable is not None:
+                raise unreadable
+            fault = self.faults.take(method, path)
+            if fault is not None:
+                self.ledger.log_fault(number, fault.kind)
+            identifier = str(request.path_params.get("id", ""))
+            keyed = None if key is None else Keyed(account=ACCOUNT, key=key, path=path, params=raw)
+            answer = await self._executed(endpoint, identifier, raw, keyed, fault, request_id)
+        except ApiError as error:
+            answer = _refusal(error)
+        self.ledger.log_answer(number, status=answer.status, is_replayed=answer.is_replayed)
+        headers = {"request-id": request_id, "stripe-version": API_VERSION, **answer.headers}
+        if key is not None and key.isascii():
+            headers["idempotency-key"] = key
+        return Response(answer.body, answer.status, headers, media_type="application/json")
+
+    async def _executed(
+        self,
+        endpoint: Endpoint,
+        identifier: str,
+        raw: Json,
+        keyed: Keyed | None,
+        fault: Fault | None,
+        request_id: str,
+    ) -> Answer:
+        kind = None if fault is None else fault.kind
+        if kind is FaultKind.DROP_BEFORE:
+            raise DroppedError
+        if keyed is None:
+            await _wait(fault, FaultKind.DELAY_BEFORE)
+            answer = self._act(endpoint, identifier, raw, None, kind, request_id)
+        else:
+            with self._keys.held(keyed) as remembered:
+                # The client may be killed meanwhile. Nobody cancels this task, so the request lands all the same.
+                await _wait(fault, FaultKind.DELAY_BEFORE)
+                if remembered is not None:
+                    answer = _replay(remembered)
+                else:
+                    answer = self._act(endpoint, identifier, raw, keyed, kind, request_id)
+        if kind is FaultKind.DROP_AFTER:
+            raise DroppedError
+        await _wait(fault, FaultKind.DELAY_AFTER)
+        return answer
+
+    def _act(
+        self,
+        endpoint: Endpoint,
+        identifier: str,
+        raw: Json,
+        keyed: Keyed | None,
+        kind: FaultKind | None,
+        request_id: str,
+    ) -> Answer:
+        params = endpoint.parameters.check(raw)
+        call = Call(self.ledger, self.clock, params, identifier)
+        if endpoint.method == "GET":
+            if kind in (FaultKind.ERROR_500_BEFORE, FaultKind.ERROR_500_AFTER):
+                raise internal()
+            return Answer(status=200, body=json.dumps(endpoint.run(call)))
+        with self.ledger.transaction():
+            try:
+                if kind is FaultKind.ERROR_500_BEFORE:
+                    raise internal()
+                if kind is FaultKind.DECLINE:
+                    raise declined()
+                answer = Answer(status=200, body=json.dumps(endpoint.run(call)))
+                if kind is FaultKind.ERROR_500_AFTER:
+                    raise internal()
+            except ApiError as error:
+                if error.is_validation:
+                    raise
+                answer = _refusal(error)
+            if keyed is not None:
+                self._keys.remember(keyed, status=answer.status, body=answer.body, request_id=request_id)
+                answer.headers["original-request"] = request_id
+        return answer
+
+
+def build(ledger: Ledger) -> Starlette:
+    """The ASGI application over a ledger."""
+    service = Service(ledger)
+    endpoints = (*payments.ENDPOINTS, *refunds.ENDPOINTS)
+    routes: Sequence[BaseRoute] = (
+        *control.routes(service.ledger, service.clock, service.faults),
+        *(Route(endpoint.path, _Door(service, endpoint)) for endpoint in endpoints),
+        Route("/{rest:path}", _Door(service, None)),
+    )
+    return Starlette(routes=[_strict(route) for route in routes])
+
+
+class _Door:
+    """An endpoint as an ASGI application: the only place where an answer can turn out to be a closed connection."""
+
+    def __init__(self, service: Service, endpoint: Endpoint | None) -> None:
+        self._service = service
+        self.endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._service.respond(request, self.endpoint)
+        except DroppedError:
+            await hang_up(scope, receive)
+            return
+        except Exception:
+            log.exception("a bug of the local service, not of its client: %s %s", request.method, request.url.path)
+            response = Response(json.dumps(internal().body), 500, media_type="application/json")
+        await response(scope, receive, send)
+
+
+def _strict(route: BaseRoute) -> BaseRoute:
+    # A route that is an ASGI application takes every method; the API's addresses differ by method.
+    if isinstance(route, Route) and isinstance(route.endpoint, _Door) and route.endpoint.endpoint is not None:
+        route.methods = {route.endpoint.endpoint.method}
+    return route
+
+
+def _authenticate(request: Request) -> None:
+    """Let test keys pass; docs.stripe.com/api/authentication.
+
+    Raises:
+        ApiError: 401. A live key is refused by name and never repeated.
+    """
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            credentials = base64.b64decode(credentials, validate=True).decode().partition(":")[0]
+        except ValueError:
+            credentials = ""
+    elif scheme.lower() != "bearer":
+        credentials = ""
+    if not credentials:
+        raise unauthorized(
+            "You did not provide an API key. You need to provide your API key in the Authorization header, using Bearer auth "
+            "(e.g. 'Authorization: Bearer YOUR_SECRET_KEY')."
+        )
+    if credentials.startswith(("sk_live_", "rk_live_")):
+        raise unauthorized(
+            f"A live key ({credentials[:8]}...) was sent to a local test service. It is refused; use a key that starts with "
+            "sk_test_, and consider rolling the live one, since it left its place."
+        )
+    if not credentials.startswith("sk_test_"):
+        raise unauthorized(f"Invalid API Key provided: {credentials[:4]}****. A test key starts with sk_test_.")
+    if "stripe-account" in request.headers:
+        raise invalid("This local service has one account; the Stripe-Account header is not modelled.")
+
+
+async def _wait(fault: Fault | None, kind: FaultKind) -> None:
+    if fault is not None and fault.kind is kind:
+        await asyncio.sleep(fault.delay_s)
+
+
+def _replay(remembered: Remembered) -> Answer:
+    headers = {"idempotent-replayed": "true", "original-request": remembered.request_id}
+    if remembered.status >= 500:
+        headers["stripe-should-retry"] = "false"
+    return Answer(status=remembered.status, body=remembered.body, headers=headers, is_replayed=True)
+
+
+def _refusal(error: ApiError) -> Answer:
+    # The SDK reads this header: a 409 is worth another try, a 500 is not, since its key would replay it.
+    advice = {409: {"stripe-should-retry": "true"}, 500: {"stripe-should-retry": "false"}}
+    return Answer(status=error.status, body=json.dumps(error.body), headers=dict(advice.get(error.status, {})))

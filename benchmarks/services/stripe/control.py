@@ -1,0 +1,73 @@
+"""The control API under /_control: faults, clock, keys, and the books, for benchmarks. Real Stripe has nothing of it.
+
+Owns the wire form of these; `launcher.py` speaks it. Its requests are not entered in the books.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route
+
+from benchmarks.services.stripe import ledger as books
+from benchmarks.services.stripe.clock import ServiceClock
+from benchmarks.services.stripe.faults import Fault, FaultKind, Faults
+from benchmarks.services.stripe.ledger import Ledger
+
+PREFIX = "/_control"
+
+
+def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[BaseRoute]:
+    """The control API's routes over a running service."""
+
+    async def about(request: Request) -> JSONResponse:
+        return JSONResponse({"pid": os.getpid(), "clock_offset_s": clock.offset_s})
+
+    async def read(request: Request) -> JSONResponse:
+        return JSONResponse(books.read(ledger.directory))
+
+    async def refunded(request: Request) -> JSONResponse:
+        total, number = books.read_refunded(ledger.directory, request.path_params["id"])
+        return JSONResponse({"total_minor": total, "count": number})
+
+    async def fault(request: Request) -> JSONResponse:
+        asked = await _fields(request)
+        try:
+            faults.add(Fault(**{**asked, "kind": FaultKind(asked.get("kind", ""))}))
+        except (TypeError, ValueError) as error:
+            return JSONResponse({"error": str(error)}, 400)
+        return JSONResponse({})
+
+    async def clear_faults(request: Request) -> JSONResponse:
+        faults.clear()
+        return JSONResponse({})
+
+    async def move_clock(request: Request) -> JSONResponse:
+        asked = await _fields(request)
+        offset = 0.0 if asked.get("reset") else clock.offset_s + float(asked["advance_s"])
+        ledger.keep_setting("clock_offset_s", offset)
+        clock.offset_s = offset
+        return JSONResponse({"clock_offset_s": offset})
+
+    async def forget_keys(request: Request) -> JSONResponse:
+        return JSONResponse({"forgotten": ledger.forget_keys()})
+
+    return (
+        Route(f"{PREFIX}/about", about),
+        Route(f"{PREFIX}/ledger", read),
+        Route(f"{PREFIX}/refunded/{{id}}", refunded),
+        Route(f"{PREFIX}/faults", fault, methods=["POST"]),
+        Route(f"{PREFIX}/faults", clear_faults, methods=["DELETE"]),
+        Route(f"{PREFIX}/clock", move_clock, methods=["POST"]),
+        Route(f"{PREFIX}/keys/forget", forget_keys, methods=["POST"]),
+    )
+
+
+async def _fields(request: Request) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(await request.body() or b"{}")
+    return fields

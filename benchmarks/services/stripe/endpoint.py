@@ -1,0 +1,114 @@
+"""What an endpoint is, and what all of them share: finding an object, expanding references, listing pages.
+
+Owns docs.stripe.com/api/pagination and docs.stripe.com/api/expanding_objects. Must not know HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.services.stripe.clock import ServiceClock
+from benchmarks.services.stripe.errors import invalid, missing
+from benchmarks.services.stripe.ledger import Json, Kind, Ledger
+from benchmarks.services.stripe.objects import listing
+from benchmarks.services.stripe.params import Check, Parameters, Whole, created, text, texts
+
+NOUNS: dict[Kind, str] = {"payment_intents": "payment_intent", "charges": "charge", "refunds": "refund"}
+"""What Stripe's messages call an object of each kind."""
+
+PAGING: dict[str, Check] = {
+    "limit": Whole(1, 100),
+    "starting_after": text,
+    "ending_before": text,
+    "created": created,
+    "expand": texts,
+}
+"""The parameters every list takes."""
+
+PAGE_SIZE = 10
+
+_REFERENCES: dict[str, dict[str, Kind]] = {
+    "payment_intent": {"latest_charge": "charges"},
+    "charge": {"payment_intent": "payment_intents"},
+    "refund": {"charge": "charges", "payment_intent": "payment_intents"},
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request as an endpoint sees it."""
+
+    ledger: Ledger
+    clock: ServiceClock
+    params: dict[str, Any]
+    identifier: str = ""
+    """What stands in the path in place of `{id}`."""
+
+    def find(self, kind: Kind, identifier: str, *, param: str, status: int = 404) -> Json:
+        """The object, or the refusal that there is none."""
+        found = self.ledger.find(kind, identifier)
+        if found is None:
+            raise missing(NOUNS[kind], identifier, param=param, status=status)
+        return found
+
+    def shown(self, body: Json) -> Json:
+        """The object with what the request asked to expand."""
+        for path in self.params.get("expand", ()):
+            body = self._expanded(body, path, path)
+        return body
+
+    def listed(self, kind: Kind, *filters: str) -> Json:
+        """One page of the objects of a kind for which the columns `filters` are as the parameters of these names say."""
+        cursors = {name: self.params.get(name) for name in ("starting_after", "ending_before")}
+        if all(cursors.values()):
+            raise invalid("You can only specify one of `starting_after` or `ending_before`.", param="ending_before")
+        for name, cursor in cursors.items():
+            if cursor is not None:
+                self.find(kind, cursor, param=name, status=400)
+        data, has_more = self.ledger.page(
+            kind,
+            equal={name: self.params[name] for name in filters if name in self.params},
+            created=self.params.get("created", {}),
+            limit=self.params.get("limit", PAGE_SIZE),
+            after=cursors["starting_after"],
+            before=cursors["ending_before"],
+        )
+        page = listing(data, has_more=has_more, url=f"/v1/{kind}")
+        return self.shown(page)
+
+    def _expanded(self, body: Json, path: str, whole: str) -> Json:
+        name, _, rest = path.partition(".")
+        if body["object"] == "list" and name == "data" and rest:
+            return {**body, "data": [self._expanded(item, rest, whole) for item in body["data"]]}
+        kind = _REFERENCES.get(body["object"], {}).get(name)
+        if kind is None:
+            raise invalid(f"This property cannot be expanded ({whole}).", param="expand")
+        target = body[name]
+        if isinstance(target, str):
+            target = self.ledger.find(kind, target)
+        if rest and isinstance(target, dict):
+            target = self._expanded(target, rest, whole)
+        return {**body, name: target}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One address of the API."""
+
+    method: str
+    path: str
+    parameters: Parameters
+    run: Callable[[Call], Json]
+    """Acts and returns the answer's body; raises ApiError to refuse. A POST runs inside one transaction, which also
+    commits when it is refused, so what an endpoint writes before it refuses stays."""
+
+
+def updated_metadata(before: dict[str, str], change: dict[str, str] | None) -> dict[str, str]:
+    """Metadata after an update: named values replace, an empty one unsets, an empty text for all unsets all."""
+    if change is None:
+        return before
+    if change == {"": ""}:
+        return {}
+    return {name: value for name, value in {**before, **change}.items() if value}

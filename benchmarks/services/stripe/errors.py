@@ -1,0 +1,108 @@
+"""What the service says when it refuses: status, type, code, message and param, as docs.stripe.com/api/errors lays them out.
+
+Owns the wording of every refusal. Must not know how a request was parsed or what is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ApiError(Exception):
+    """A refusal that goes to the client as an HTTP answer.
+
+    Attributes:
+        is_validation: True if the request was refused before its endpoint began to execute. Such an answer is not
+            remembered under an idempotency key (docs.stripe.com/api/idempotent_requests).
+    """
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        is_validation: bool = False,
+        **more: Any,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.is_validation = is_validation
+        fields = {"code": code, "message": message, "param": param, "type": kind, **more}
+        if code is not None:
+            fields["doc_url"] = f"https://stripe.com/docs/error-codes/{code.replace('_', '-')}"
+        self.body: dict[str, Any] = {"error": {name: value for name, value in fields.items() if value is not None}}
+
+
+def invalid(message: str, *, code: str | None = None, param: str | None = None) -> ApiError:
+    """The request itself is wrong, whatever is stored: refused before the endpoint executes."""
+    return ApiError(400, "invalid_request_error", message, code=code, param=param, is_validation=True)
+
+
+def refused(message: str, *, code: str | None = None, param: str | None = None) -> ApiError:
+    """The request is well formed, but what is stored does not allow it: the endpoint executed and said no."""
+    return ApiError(400, "invalid_request_error", message, code=code, param=param)
+
+
+def missing(noun: str, identifier: str, *, param: str, status: int = 404) -> ApiError:
+    """There is no such object: 404 where the path names it, 400 where a parameter does."""
+    return ApiError(
+        status, "invalid_request_error", f"No such {noun}: '{identifier}'", code="resource_missing", param=param
+    )
+
+
+def declined(*, code: str = "card_declined", decline_code: str | None = "generic_decline", **more: Any) -> ApiError:
+    """The bank said no: 402, nothing moved."""
+    message = {
+        "insufficient_funds": "Your card has insufficient funds.",
+        "expired_card": "Your card has expired.",
+    }.get(decline_code or code, "Your card was declined.")
+    return ApiError(402, "card_error", message, code=code, decline_code=decline_code, **more)
+
+
+def internal() -> ApiError:
+    """Something broke on the service's side; the client cannot know whether it acted."""
+    return ApiError(
+        500, "api_error", "An unknown error occurred. (A fault asked for on this local service, or a bug in it.)"
+    )
+
+
+def unknown_endpoint(method: str, path: str) -> ApiError:
+    """An address the service does not have. Loud, so that no client takes it for an absent object."""
+    return ApiError(
+        404,
+        "invalid_request_error",
+        f"Unrecognized request URL ({method}: {path}). This local service models payment intents, charges and refunds "
+        "only; see its README for the endpoints.",
+        is_validation=True,
+    )
+
+
+def unauthorized(message: str) -> ApiError:
+    """No key, a wrong key, or one that must never come here."""
+    return ApiError(401, "invalid_request_error", message, is_validation=True)
+
+
+def key_in_use(key: str) -> ApiError:
+    """A request with the same idempotency key is executing right now. Its type is not `idempotency_error`."""
+    return ApiError(
+        409,
+        "invalid_request_error",
+        "There is currently another in-progress request using this Idempotent Key (that probably means you submitted "
+        f"twice, and the other request is still going through): {key}. Please try again later.",
+        code="idempotency_key_in_use",
+        is_validation=True,
+    )
+
+
+def key_reused(key: str, *, bound: str) -> ApiError:
+    """The idempotency key is bound to another request; `bound` says which part of it must be the same."""
+    return ApiError(
+        400,
+        "idempotency_error",
+        f"Keys for idempotent requests can only be used {bound}. Try using a key other than '{key}' if you meant to "
+        "execute a different request.",
+        is_validation=True,
+    )
