@@ -89,8 +89,7 @@ class History:
         return self.entries[-1].kind if self.entries else None
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """The decided call: what will be sent, and what the decider saw. Plain data; it may be kept, copied and resumed.
 
     Attributes:

@@ -109,6 +109,9 @@ class EffectFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Do it once: decide now, send if it may be sent, and answer with what became of it.
 
+        Beside its own arguments it takes what a decider adds, by keyword: `decision=`, `seen=` and `wait=`, as `submit` explains
+        them. (A parameter of the function that has one of these names is the function's; `submit` is free of such clashes.)
+
         Returns:
             An `Outcome`; for an `async def` function, an awaitable of one.
 
@@ -120,7 +123,8 @@ class EffectFunction:
         **Durable when** this returns: what was sent and what came back, or why nothing was.
         **If the process dies** before that: `gate.recover()`, or the next call with the same key, settles it.
         """
-        return self.submit(args, kwargs)
+        options = self._split(kwargs, ("decision", "seen", "wait"))
+        return self.submit(args, kwargs, **options)
 
     def submit(
         self,
@@ -150,11 +154,23 @@ class EffectFunction:
     def proposal(self, *args: Any, **kwargs: Any) -> Proposal:
         """Decide now: read the facts as they are, and make the call into a `Proposal` for `gate.submit`.
 
+        Takes `decision=` and `seen=` by keyword, as a call does.
+
         Raises:
             BadInput: the arguments or the key are not acceptable.
             PremiseUnreadable: the facts could not be read.
         """
-        return self.propose(args, kwargs)
+        options = self._split(kwargs, ("decision", "seen"))
+        return self.propose(args, kwargs, **options)
+
+    async def aproposal(self, *args: Any, **kwargs: Any) -> Proposal:
+        """As `proposal`, without blocking the event loop."""
+        options = self._split(kwargs, ("decision", "seen"))
+        proposal = self._plain_proposal(args, kwargs, **options)
+        if not proposal.fresh or self._premises is None:
+            return proposal._replace(fresh=False)
+        facts = self.read_facts(proposal.payload, proposal.effect_id)
+        return proposal._replace(seen=await facts if inspect.isawaitable(facts) else facts, fresh=False)
 
     def propose(
         self,
@@ -165,25 +181,10 @@ class EffectFunction:
         seen: Mapping[str, Any] | None = None,
     ) -> Proposal:
         """As `proposal`, with the decision's name and the facts as the decider saw them (by default read now)."""
-        proposal, live = self._propose(args, kwargs or {}, decision=decision, seen=seen)
-        if live:
-            raise BadInput(
-                f"effect {self.name!r}: a proposal is plain data and cannot carry {', '.join(live)}. "
-                "Leave ignored arguments out of proposal(); they come from context=."
-            )
-        if not proposal.fresh:
-            return proposal
-        facts = resolve(self.read_facts(proposal.payload, proposal.effect_id)) if self._premises is not None else None
-        return Proposal(
-            proposal.effect,
-            proposal.key,
-            proposal.effect_id,
-            proposal.payload,
-            proposal.digest,
-            facts,
-            False,
-            proposal.decision,
-        )
+        proposal = self._plain_proposal(args, kwargs or {}, decision=decision, seen=seen)
+        if not proposal.fresh or self._premises is None:
+            return proposal._replace(fresh=False)
+        return proposal._replace(seen=resolve(self.read_facts(proposal.payload, proposal.effect_id)), fresh=False)
 
     # --- the protocol's Target ---------------------------------------------------------------------------------------
 
@@ -244,6 +245,31 @@ class EffectFunction:
         return decode_result(written, self._binding.result_adapter)
 
     # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _split(self, kwargs: dict[str, Any], words: tuple[str, ...]) -> dict[str, Any]:
+        """Take out of a call's keywords those that are the gate's: every one that the function does not have itself."""
+        return {word: kwargs.pop(word) for word in words if word in kwargs and word not in self._binding.names}
+
+    def _plain_proposal(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+    ) -> Proposal:
+        """A proposal that holds nothing but data.
+
+        Raises:
+            BadInput: the call brings arguments that are no payload.
+        """
+        proposal, live = self._propose(args, kwargs, decision=decision, seen=seen)
+        if live:
+            raise BadInput(
+                f"effect {self.name!r}: a proposal is plain data and cannot carry {', '.join(live)}. "
+                "Leave ignored arguments out of proposal(); they come from context=."
+            )
+        return proposal
 
     def _propose(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], *, decision: str, seen: Mapping[str, Any] | None
