@@ -1,0 +1,39 @@
+"""Every example runs as its page says, offline, and tells what it should."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+STORIES = sorted(path.parent.name for path in EXAMPLES.glob("*/main.py"))
+ENDS_WITH = {
+    "refund": "refunded in all: $20",
+    "mail": "mails that left: ['ada', 'bob']",
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_example_tells_its_story(story: str) -> None:
+    """An example runs to its end, and its last line is the one that matters."""
+    command = [sys.executable, "-W", "error", str(EXAMPLES / story / "main.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == ENDS_WITH[story]
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_example_is_short(story: str) -> None:
+    """An example is at most 80 lines."""
+    assert len((EXAMPLES / story / "main.py").read_text("utf-8").splitlines()) <= 80
+
+
+def test_every_folder_is_a_story() -> None:
+    """Each folder of examples has a `main.py`, a row on the page, and an expectation here."""
+    folders = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__")
+    page = (EXAMPLES / "README.md").read_text("utf-8")
+    assert folders == STORIES == sorted(ENDS_WITH)
+    assert all(f"({story}/main.py)" in page for story in STORIES)
