@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.supervisor import Supervisor, Worker
+from benchmarks.harness.supervisor import Supervisor, Worker, WorkerError
 from benchmarks.services.stripe import LocalStripe
 from benchmarks.suites.refund_agent import worker
 from benchmarks.suites.refund_agent.answer import Answer
@@ -30,6 +30,9 @@ LATE_BY_S = 0.6
 
 SHORT_TIMEOUT_S = 1.0
 """The timeout of gate and SDK in the paused-sender row, so that a pause can outlast it."""
+
+
+ARRIVAL_TIMEOUT_S = 10.0
 
 
 class Stage:
@@ -132,14 +135,37 @@ class Stage:
         self.place = replace(self.place, timeout_s=SHORT_TIMEOUT_S)
         return SHORT_TIMEOUT_S
 
+    def wait_for_request(self) -> None:
+        """Wait until a refund of this payment has arrived at the service, which may not have acted on it yet.
+
+        Raises:
+            WorkerError: None arrives.
+        """
+        deadline = time.monotonic() + ARRIVAL_TIMEOUT_S
+        while not self.refund_requests():
+            if time.monotonic() > deadline:
+                raise WorkerError(f"no refund request arrived at the service within {ARRIVAL_TIMEOUT_S} s")
+            time.sleep(0.01)
+
+    def refund_requests(self) -> list[dict[str, Any]]:
+        """The requests to refund this payment as the service logged them on arrival, support's own left out."""
+        return [
+            request
+            for request in self.service.ledger()["requests"]
+            if (request["method"], request["path"]) == ("POST", "/v1/refunds")
+            and request["params"].get("payment_intent") == self.request.payment
+            and request["params"].get("metadata", {}).get("by") == "agent"
+        ]
+
     def refunds(self) -> list[dict[str, Any]]:
         """The refunds of the payment, from the service's own ledger and not from its API."""
         refunds: list[dict[str, Any]] = self.service.ledger()["refunds"]
         return [refund for refund in refunds if refund["payment_intent"] == self.request.payment]
 
     def close(self) -> None:
-        """End every worker and set the service back."""
+        """End every worker, and take back the faults that have not struck."""
         self.supervisor.close()
+        self.service.clear_faults()
 
     def _new_worker(self, action: str, request: Request) -> Answer:
         if self._real:
