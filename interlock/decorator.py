@@ -19,7 +19,7 @@ from interlock.gate import Runner
 from interlock.journal import Journal, SQLiteJournal
 from interlock.outcomes import Outcome
 from interlock.ports import Clock, SystemClock, Target, Verdict
-from interlock.protocol import CRASH_POINTS, PAUSE_S, Patience, submit
+from interlock.protocol import CRASH_POINTS, Patience, submit
 from interlock.rules.canonical import derive_id
 
 log = logging.getLogger("interlock")
@@ -246,15 +246,12 @@ class Interlock:
         **If the process dies** meanwhile: the next recovery starts over from the record.
         """
         self._recovered = True
-        patience = self._patience(wait)
-        found = self._runner.recover(self.journal.open_effects(), self._find, patience)
-        return _report(found)
+        return _report(self._runner.recover(self.journal.open_effects(), self._find, self._wait_s(wait)))
 
     async def arecover(self, *, wait: float | timedelta | None = None) -> Recovery:
         """As `recover`, without blocking the event loop."""
         self._recovered = True
-        found = await self._runner.arecover(self.journal.open_effects(), self._find, self._patience(wait))
-        return _report(found)
+        return _report(await self._runner.arecover(self.journal.open_effects(), self._find, self._wait_s(wait)))
 
     def close(self) -> None:
         """Give up this gate. Sends that still run keep their claim until they end."""
@@ -263,9 +260,9 @@ class Interlock:
     def _find(self, name: str) -> Target | None:
         return self._effects.get(name)
 
-    def _patience(self, wait: float | timedelta | None) -> Patience:
-        wait_s = 0.0 if wait is None else seconds("wait", wait, "recover")
-        return Patience(self.clock, wait_s, PAUSE_S)
+    @staticmethod
+    def _wait_s(wait: float | timedelta | None) -> float:
+        return 0.0 if wait is None else seconds("wait", wait, "recover")
 
     def _admit(
         self, proposal: Proposal, wait: float | timedelta | None, before: bool, after: bool, crash_at: str

@@ -110,7 +110,7 @@ class Runner:
             call.finish()
 
     def recover(
-        self, open_effects: Iterable[tuple[str, str]], find: Callable[[str], Target | None], patience: Patience
+        self, open_effects: Iterable[tuple[str, str]], find: Callable[[str], Target | None], wait_s: float
     ) -> list[Outcome]:
         """Settle every open effect that can be settled; their pauses overlap. One effect's failure never stops the others."""
         outcomes: list[Outcome] = []
@@ -122,7 +122,7 @@ class Runner:
                 outcomes.append(self._orphan(effect_id, name))
             else:
                 call = _Call(self, target, "", effect_id=effect_id, name=name)
-                ready.append((call, _recovery(effect_id, target, self.clock, patience), None))
+                ready.append((call, _recovery(effect_id, target, Patience(self.clock, wait_s)), None))
         order = 0
         while ready or paused:
             if not ready:
@@ -145,7 +145,7 @@ class Runner:
         return outcomes
 
     async def arecover(
-        self, open_effects: Iterable[tuple[str, str]], find: Callable[[str], Target | None], patience: Patience
+        self, open_effects: Iterable[tuple[str, str]], find: Callable[[str], Target | None], wait_s: float
     ) -> list[Outcome]:
         """As `recover`, without blocking the event loop, several effects at a time."""
         limit = asyncio.Semaphore(RECOVER_AT_ONCE)
@@ -156,7 +156,7 @@ class Runner:
                 return self._orphan(effect_id, name)
             async with limit:
                 try:
-                    return await self.arun(_recovery(effect_id, target, self.clock, patience), target)
+                    return await self.arun(_recovery(effect_id, target, Patience(self.clock, wait_s)), target)
                 except Exception as error:  # noqa: BLE001 - reported with the effect; the others must go on
                     return self._failed(effect_id, name, error)
 
@@ -220,15 +220,15 @@ class Runner:
         """Remember an answer that the journal could not take, until it can."""
         self._unrecorded[history.effect_id] = (history, answer)
 
-    def record_late(self, history: History, answer: Answer) -> None:
-        """Write an answer that came after the gate had stopped waiting for it."""
+    def record_late(self, history: History, answer: Answer) -> bool:
+        """Write an answer that came after the gate had stopped waiting for it; tell whether it had something to say."""
         protocol = late_answer(history, answer, clock=self.clock)
         reply: Any = None
         while True:
             try:
                 step = protocol.send(reply)
-            except StopIteration:
-                return
+            except StopIteration as stop:
+                return stop.value is not None
             match step:
                 case Load(effect_id):
                     reply = self.journal.load(effect_id)
@@ -246,8 +246,7 @@ class Runner:
             try:
                 answer = None if task.cancelled() else task.result()
                 if isinstance(answer, Landed | NotLanded):
-                    self.record_late(history, answer)
-                    answered = True
+                    answered = self.record_late(history, answer)
             except BaseException as error:
                 log.error("a late answer of effect %s was not recorded: %s", history.effect_id, error, exc_info=error)
             self.journal.end_send(history.effect_id, n, answered=answered)
@@ -259,9 +258,9 @@ class Runner:
         self._gone_since.pop(place, None)
 
 
-def _recovery(effect_id: str, target: Target, clock: Clock, patience: Patience) -> Run:
+def _recovery(effect_id: str, target: Target, patience: Patience) -> Run:
     history: History = yield Load(effect_id)
-    return (yield from recover_one(history, target, clock=clock, patience=patience))
+    return (yield from recover_one(history, target, clock=patience.clock, patience=patience))
 
 
 def _advance(call: _Call, protocol: Run, answer: Any, *, stop_at_wait: bool) -> Outcome | Wait:

@@ -13,7 +13,7 @@ waits by itself, and nothing but this module orders those things.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -183,16 +183,16 @@ class Patience:
     clock: Clock
     wait_s: float = 0.0
     pause_s: float = PAUSE_S
-    _began: float | None = None
+    _began: float = field(init=False)
     _poll_s: float = POLL_S
 
+    def __post_init__(self) -> None:
+        self._began = self.clock.uptime().seconds
+
     def left_s(self, *, for_service: bool = False) -> float:
-        """Seconds left, counted from the first time this is asked."""
-        now = self.clock.uptime().seconds
-        if self._began is None:
-            self._began = now
+        """Seconds left, counted from when this was made."""
         limit = max(self.wait_s, self.pause_s) if for_service else self.wait_s
-        return self._began + limit - now
+        return self._began + limit - self.clock.uptime().seconds
 
     def next_poll_s(self, *, for_service: bool = False) -> float | None:
         """How long to pause before looking again, or None when patience is at an end."""

@@ -13,20 +13,27 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from benchmarks.services.stripe import control, payments, refunds
 from benchmarks.services.stripe.clock import ServiceClock
 from benchmarks.services.stripe.connection import hang_up
 from benchmarks.services.stripe.endpoint import Call, Endpoint
-from benchmarks.services.stripe.errors import ApiError, declined, internal, invalid, unauthorized, unknown_endpoint
+from benchmarks.services.stripe.errors import (
+    ApiError,
+    declined,
+    internal,
+    invalid,
+    rate_limited,
+    unauthorized,
+    unknown_endpoint,
+)
 from benchmarks.services.stripe.faults import Fault, FaultKind, Faults
 from benchmarks.services.stripe.idempotency import Keyed, Keys, Remembered
 from benchmarks.services.stripe.ledger import Json, Ledger
@@ -89,18 +96,23 @@ class Service:
         )
         try:
             _authenticate(request)
-            if endpoint is None:
+            identifier = str(request.path_params.get("id", ""))
+            if endpoint is None or identifier == "search":
                 raise unknown_endpoint(method, path)
             if unreadable is not None:
                 raise unreadable
             fault = self.faults.take(method, path)
             if fault is not None:
                 self.ledger.log_fault(number, fault.kind)
-            identifier = str(request.path_params.get("id", ""))
             keyed = None if key is None else Keyed(account=ACCOUNT, key=key, path=path, params=raw)
             answer = await self._executed(endpoint, identifier, raw, keyed, fault, request_id)
+        except DroppedError:
+            raise
         except ApiError as error:
             answer = _refusal(error)
+        except Exception:
+            log.exception("a bug of the local service, not of its client: %s %s", method, path)
+            answer = _refusal(internal())
         self.ledger.log_answer(number, status=answer.status, is_replayed=answer.is_replayed)
         headers = {"request-id": request_id, "stripe-version": API_VERSION, **answer.headers}
         if key is not None and key.isascii():
@@ -119,6 +131,8 @@ class Service:
         kind = None if fault is None else fault.kind
         if kind is FaultKind.DROP_BEFORE:
             raise DroppedError
+        if kind is FaultKind.ERROR_429:
+            raise rate_limited()
         if keyed is None:
             await _wait(fault, FaultKind.DELAY_BEFORE)
             answer = self._act(endpoint, identifier, raw, None, kind, request_id)
@@ -173,12 +187,13 @@ def build(ledger: Ledger) -> Starlette:
     """The ASGI application over a ledger."""
     service = Service(ledger)
     endpoints = (*payments.ENDPOINTS, *refunds.ENDPOINTS)
-    routes: Sequence[BaseRoute] = (
-        *control.routes(service.ledger, service.clock, service.faults),
-        *(Route(endpoint.path, _Door(service, endpoint)) for endpoint in endpoints),
-        Route("/{rest:path}", _Door(service, None)),
+    return Starlette(
+        routes=[
+            *control.routes(service.ledger, service.clock, service.faults),
+            *(Route(one.path, _Door(service, one), methods=[one.method]) for one in endpoints),
+            Route("/{rest:path}", _Door(service, None)),
+        ]
     )
-    return Starlette(routes=[_strict(route) for route in routes])
 
 
 class _Door:
@@ -186,26 +201,16 @@ class _Door:
 
     def __init__(self, service: Service, endpoint: Endpoint | None) -> None:
         self._service = service
-        self.endpoint = endpoint
+        self._endpoint = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            response = await self._service.respond(request, self.endpoint)
+            response = await self._service.respond(request, self._endpoint)
         except DroppedError:
             await hang_up(scope, receive)
-            return
-        except Exception:
-            log.exception("a bug of the local service, not of its client: %s %s", request.method, request.url.path)
-            response = Response(json.dumps(internal().body), 500, media_type="application/json")
-        await response(scope, receive, send)
-
-
-def _strict(route: BaseRoute) -> BaseRoute:
-    # A route that is an ASGI application takes every method; the API's addresses differ by method.
-    if isinstance(route, Route) and isinstance(route.endpoint, _Door) and route.endpoint.endpoint is not None:
-        route.methods = {route.endpoint.endpoint.method}
-    return route
+        else:
+            await response(scope, receive, send)
 
 
 def _authenticate(request: Request) -> None:

@@ -25,6 +25,9 @@ PREFIX = "/_control"
 def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[BaseRoute]:
     """The control API's routes over a running service."""
 
+    async def unknown(request: Request) -> JSONResponse:
+        return JSONResponse({"error": f"there is no {request.method} {request.url.path}"}, 404)
+
     async def about(request: Request) -> JSONResponse:
         return JSONResponse({"pid": os.getpid(), "clock_offset_s": clock.offset_s})
 
@@ -49,7 +52,10 @@ def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[Base
 
     async def move_clock(request: Request) -> JSONResponse:
         asked = await _fields(request)
-        offset = 0.0 if asked.get("reset") else clock.offset_s + float(asked["advance_s"])
+        try:
+            offset = 0.0 if asked.get("reset") else clock.offset_s + float(asked["advance_s"])
+        except (KeyError, TypeError, ValueError):
+            return JSONResponse({"error": 'say {"advance_s": seconds} or {"reset": true}'}, 400)
         ledger.keep_setting("clock_offset_s", offset)
         clock.offset_s = offset
         return JSONResponse({"clock_offset_s": offset})
@@ -65,6 +71,7 @@ def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[Base
         Route(f"{PREFIX}/faults", clear_faults, methods=["DELETE"]),
         Route(f"{PREFIX}/clock", move_clock, methods=["POST"]),
         Route(f"{PREFIX}/keys/forget", forget_keys, methods=["POST"]),
+        Route(f"{PREFIX}/{{rest:path}}", unknown, methods=["GET", "POST", "DELETE"]),
     )
 
 

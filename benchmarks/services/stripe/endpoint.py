@@ -13,7 +13,7 @@ from benchmarks.services.stripe.clock import ServiceClock
 from benchmarks.services.stripe.errors import invalid, missing
 from benchmarks.services.stripe.ledger import Json, Kind, Ledger
 from benchmarks.services.stripe.objects import listing
-from benchmarks.services.stripe.params import Check, Parameters, Whole, created, text, texts
+from benchmarks.services.stripe.params import UNSET_ALL, Check, Parameters, Whole, created, text, texts
 
 NOUNS: dict[Kind, str] = {"payment_intents": "payment_intent", "charges": "charge", "refunds": "refund"}
 """What Stripe's messages call an object of each kind."""
@@ -109,6 +109,6 @@ def updated_metadata(before: dict[str, str], change: dict[str, str] | None) -> d
     """Metadata after an update: named values replace, an empty one unsets, an empty text for all unsets all."""
     if change is None:
         return before
-    if change == {"": ""}:
+    if change == UNSET_ALL:
         return {}
     return {name: value for name, value in {**before, **change}.items() if value}

@@ -62,6 +62,11 @@ def declined(*, code: str = "card_declined", decline_code: str | None = "generic
     return ApiError(402, "card_error", message, code=code, decline_code=decline_code, **more)
 
 
+def rate_limited() -> ApiError:
+    """Too many requests: refused in front of the idempotency layer."""
+    return ApiError(429, "invalid_request_error", "Request rate limit exceeded.", code="rate_limit", is_validation=True)
+
+
 def internal() -> ApiError:
     """Something broke on the service's side; the client cannot know whether it acted."""
     return ApiError(

@@ -2,7 +2,7 @@
 
 Where each one strikes:
 
-    arrives --drop_before--> delay_before --error_500_before / decline--> acts --error_500_after--> remembered
+    arrives --drop_before / error_429--> delay_before --error_500_before / decline--> acts --error_500_after--> remembered
             --drop_after--> delay_after --> answer leaves
 """
 
@@ -28,6 +28,8 @@ class FaultKind(StrEnum):
     """Waits, then acts, even if the client is gone by then. The key is in use meanwhile."""
     DELAY_AFTER = "delay_after"
     """Acts, durably, waits, and answers. The key's answer is remembered before the wait."""
+    ERROR_429 = "error_429"
+    """Refused by the rate limiter, in front of everything: nothing was done and no key is remembered."""
     DECLINE = "decline"
     """Refuses with a 402 card error; nothing is created; the 402 is remembered under the key."""
 
@@ -47,6 +49,8 @@ class Fault:
             raise ValueError(
                 f"a fault strikes at least once and waits no negative time, not {self.times}, {self.delay_s}"
             )
+        if self.kind is FaultKind.DECLINE and self.method.upper() != "POST":
+            raise ValueError("only a POST can be declined")
 
 
 class Faults:

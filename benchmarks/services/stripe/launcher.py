@@ -16,15 +16,14 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
-
-import requests
-import stripe
-from requests.adapters import HTTPAdapter
 
 from benchmarks.services.stripe import ledger as books
 from benchmarks.services.stripe.control import PREFIX
+
+if TYPE_CHECKING:
+    import stripe
 
 START_TIMEOUT_S = 20.0
 CONTROL_TIMEOUT_S = 10.0
@@ -55,6 +54,11 @@ class RemoteStripe:
 
     def client(self, key: str = TEST_KEY, *, timeout_s: float = 10.0) -> stripe.StripeClient:
         """The official SDK, talking to this service: its own retries off, an end to every request, no proxy in between."""
+        # Imported here because the service process loads this module too, and has no use for the SDK.
+        import requests
+        import stripe
+        from requests.adapters import HTTPAdapter
+
         session = requests.Session()
         session.trust_env = False
         session.mount("http://", HTTPAdapter(pool_maxsize=32))
@@ -171,7 +175,7 @@ class LocalStripe(RemoteStripe):
         if self._process is not None:
             raise ServiceError("the local Stripe service is running already")
         self.directory.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", __package__, "--dir", str(self.directory.resolve()), "--with-parent"]
+        command = [sys.executable, "-P", "-m", __package__, "--dir", str(self.directory.resolve()), "--with-parent"]
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         with (self.directory / "service.log").open("ab") as log:
             self._process = subprocess.Popen(

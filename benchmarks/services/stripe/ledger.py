@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS payment_intents (
     body TEXT NOT NULL,
     id TEXT GENERATED ALWAYS AS (json_extract(body, '$.id')) STORED UNIQUE,
     created INTEGER GENERATED ALWAYS AS (json_extract(body, '$.created')) STORED
-) STRICT;
+);
 CREATE TABLE IF NOT EXISTS charges (
     seq INTEGER PRIMARY KEY,
     body TEXT NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS charges (
     created INTEGER GENERATED ALWAYS AS (json_extract(body, '$.created')) STORED,
     payment_intent TEXT GENERATED ALWAYS AS (json_extract(body, '$.payment_intent')) STORED,
     CHECK (json_extract(body, '$.amount_refunded') BETWEEN 0 AND json_extract(body, '$.amount'))
-) STRICT;
+);
 CREATE TABLE IF NOT EXISTS refunds (
     seq INTEGER PRIMARY KEY,
     body TEXT NOT NULL,
@@ -47,7 +47,13 @@ CREATE TABLE IF NOT EXISTS refunds (
     payment_intent TEXT GENERATED ALWAYS AS (json_extract(body, '$.payment_intent')) STORED,
     charge TEXT GENERATED ALWAYS AS (json_extract(body, '$.charge')) STORED,
     amount_minor INTEGER GENERATED ALWAYS AS (json_extract(body, '$.amount')) STORED CHECK (amount_minor > 0)
-) STRICT;
+);
+CREATE TRIGGER IF NOT EXISTS refunds_within_charge AFTER INSERT ON refunds
+WHEN (SELECT sum(amount_minor) FROM refunds WHERE charge = new.charge)
+   > (SELECT json_extract(body, '$.amount_captured') FROM charges WHERE id = new.charge)
+BEGIN
+    SELECT raise(ABORT, 'refunds exceed their charge');
+END;
 CREATE INDEX IF NOT EXISTS charges_of_payment ON charges (payment_intent);
 CREATE INDEX IF NOT EXISTS refunds_of_payment ON refunds (payment_intent);
 CREATE INDEX IF NOT EXISTS refunds_of_charge ON refunds (charge);
@@ -61,7 +67,7 @@ CREATE TABLE IF NOT EXISTS keys (
     body TEXT NOT NULL,
     created_at REAL NOT NULL,
     PRIMARY KEY (account, key)
-) STRICT;
+);
 CREATE TABLE IF NOT EXISTS requests (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
@@ -73,8 +79,8 @@ CREATE TABLE IF NOT EXISTS requests (
     replayed INTEGER NOT NULL DEFAULT 0,
     fault TEXT,
     at REAL NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value REAL NOT NULL) STRICT;
+);
+CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value REAL NOT NULL);
 """
 
 

@@ -129,13 +129,17 @@ class Group:
         return {inner: self.fields[inner](value, f"{name}[{inner}]") for inner, value in raw.items()}
 
 
+UNSET_ALL = {"": ""}
+"""What `metadata` gives for an empty text in place of the whole."""
+
+
 def metadata(raw: Any, name: str) -> dict[str, str]:
     """Up to 50 names of up to 40 characters, values of up to 500; an empty text in place of it all, or of one value, unsets.
 
     docs.stripe.com/api/metadata.
     """
     if raw == "":
-        return {"": ""}
+        return dict(UNSET_ALL)
     if not isinstance(raw, dict) or not all(isinstance(value, str) for value in raw.values()):
         raise invalid("Metadata is a set of key-value pairs of text.", param=name)
     if len(raw) > 50:
