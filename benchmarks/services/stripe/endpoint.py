@@ -83,14 +83,22 @@ class Call:
         if body["object"] == "list" and name == "data" and rest:
             return {**body, "data": [self._expanded(item, rest, whole) for item in body["data"]]}
         kind = _REFERENCES.get(body["object"], {}).get(name)
-        if kind is None:
+        if body["object"] == "charge" and name == "refunds":
+            target: Json | str | None = self._refunds_of(body)
+        elif kind is None:
             raise invalid(f"This property cannot be expanded ({whole}).", param="expand")
-        target = body[name]
-        if isinstance(target, str):
+        else:
+            target = body[name]
+        if kind is not None and isinstance(target, str):
             target = self.ledger.find(kind, target)
         if rest and isinstance(target, dict):
             target = self._expanded(target, rest, whole)
         return {**body, name: target}
+
+    def _refunds_of(self, charged: Json) -> Json:
+        """A charge shows its newest refunds only when asked to."""
+        data, has_more = self.ledger.page("refunds", equal={"charge": charged["id"]}, created={}, limit=PAGE_SIZE)
+        return listing(data, has_more=has_more, url=f"/v1/charges/{charged['id']}/refunds")
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _end_with_parent(parent: int) -> None:
 
     def watch() -> None:
         while os.getppid() == parent:
-            if select.select([sys.stdin], [], [], 1.0)[0] and not os.read(sys.stdin.fileno(), 4096):
+            if select.select([sys.stdin], [], [], 0.5)[0] and not os.read(sys.stdin.fileno(), 4096):
                 break
         # Nothing acknowledged is lost by ending here: it was durable before its answer left.
         os._exit(0)
