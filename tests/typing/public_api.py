@@ -151,6 +151,7 @@ for settled in report:
 
 async def main() -> None:
     """The same, on an event loop."""
+    assert_type(await send_mail.aproposal("881"), Proposal)
     assert_type(await gate.asubmit(send_mail.proposal("881")), Outcome)
     for settled in await gate.arecover():
         assert_type(settled, Outcome)
