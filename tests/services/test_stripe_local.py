@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 import stripe
 
 from benchmarks.services.stripe import LocalStripe, RemoteStripe, ServiceError
@@ -686,6 +687,10 @@ def test_faults_reach_the_sdk_as_what_they_are(
     with pytest.raises(stripe.StripeError) as caught:
         refund(client, payment.id, 100, f"fault-{kind}")
     assert (type(caught.value), caught.value.http_status) == (error, status)
+    if kind.startswith("drop"):
+        # Closed by the service, and not a client that got tired of waiting.
+        assert type(caught.value.__cause__) is requests.ConnectionError
+        assert "without response" in str(caught.value) or "reset by peer" in str(caught.value)
     assert service.refunded(payment.id) == ((100, 1) if landed else (0, 0))
     logged = requests_with(service, f"fault-{kind}")
     assert [(one["method"], one["path"], one["status"], one["fault"]) for one in logged] == [
