@@ -34,14 +34,14 @@ from benchmarks.suites.refund_agent.crash import Point
 from benchmarks.suites.refund_agent.stage import Stage
 
 REPETITIONS, QUICK_REPETITIONS = 25, 6
-STOPS, QUICK_STOPS = 10, 2
+STOPS, QUICK_STOPS = 10, 1
 MOST_RATIO = 1.1
 TIERS = (1, 2)
 TIER_WITHOUT_HELP = 3
 POINTS = (Point.BEFORE_SEND, Point.BEFORE_ACK)
 ARMS = ("gate", "hand_check")
 
-SETTLE_AFTER_S = 0.02
+SETTLE_AFTER_S = 0.005
 """The declared pause before an `absent` is trusted: a request on loopback, once its sender is dead, lands within it."""
 
 SERVICE_DELAY_S = 0.4

@@ -6,20 +6,20 @@ An arm guards one refund. The rows deliver requests to it, kill its worker, chan
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Protocol
 
 import stripe
+from pydantic import BaseModel, ConfigDict
 
 from benchmarks.suites.refund_agent.answer import Answer
 from benchmarks.suites.refund_agent.case import Desk, Request
 from benchmarks.suites.refund_agent.crash import NO_CRASH, Crash
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(BaseModel):
     """Where an arm works: the service, the directory it keeps its own records in, the machine's clock.
 
     Attributes:
@@ -33,6 +33,8 @@ class Place:
         timeout_s: The longest a send may take, as the gate and the SDK are told.
     """
 
+    model_config = ConfigDict(frozen=True)
+
     url: str
     directory: Path
     arm: str
@@ -41,15 +43,6 @@ class Place:
     passed_s: float = 0.0
     settle_after_s: float = 1.0
     timeout_s: float = 5.0
-
-    def to_json(self) -> dict[str, Any]:
-        """As it travels to a worker."""
-        return {**asdict(self), "directory": str(self.directory)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """As a worker reads it."""
-        return cls(**{**data, "directory": Path(data["directory"])})
 
     @property
     def desk(self) -> Desk:

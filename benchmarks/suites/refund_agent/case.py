@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import stripe
+from pydantic import BaseModel, ConfigDict
 
 PAID_MINOR = 10_000
 APPROVED_MINOR = 2_000
@@ -23,9 +22,10 @@ UNRELATED_MINOR = 500
 CASE = "4471"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(BaseModel):
     """One approved refund, as it lies in the agent's queue with the facts it was decided on."""
+
+    model_config = ConfigDict(frozen=True)
 
     order: str
     payment: str
@@ -36,22 +36,13 @@ class Request:
     tolerant: bool = False
     by_model: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """As it travels to a worker."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """As a worker reads it."""
-        return cls(**data)
-
     def with_amount(self, amount: int) -> Self:
         """The same approved request with another amount."""
-        return replace(self, amount=amount)
+        return self.model_copy(update={"amount": amount})
 
     def approved_again(self) -> Self:
         """The same case, approved once more."""
-        return replace(self, approval=self.approval + 1)
+        return self.model_copy(update={"approval": self.approval + 1})
 
 
 class Desk:

@@ -19,8 +19,8 @@ from benchmarks.suites.refund_agent.case import Request, is_harmless, own_refund
 from benchmarks.suites.refund_agent.client import connect
 from benchmarks.suites.refund_agent.crash import Died, Manner, Point
 from interlock import Interlock, Outcome, Status, Verdict, equals, tolerates, unchanged
+from interlock.errors import SimulatedCrash
 from interlock.ports import SystemClock, Uptime
-from interlock.testing import SimulatedCrash
 
 # The gate's log says what the table says; beside a progress display it would only be noise.
 logging.getLogger("interlock").setLevel(logging.CRITICAL)

@@ -76,7 +76,8 @@ class HandCheck:
         return self.run(request, Hooks())
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Close the record of what was begun."""
+        self._intents.close()
 
     def _checked(self, request: Request, hooks: Hooks) -> Answer:
         try:

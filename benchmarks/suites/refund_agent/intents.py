@@ -1,12 +1,11 @@
-"""The hand check's own record: which refunds were begun, and which were finished. On disk, as a careful engineer keeps it.
+"""The hand check's own record: which refunds were begun, and which were finished. A table on disk, as a careful engineer keeps it.
 
 **Durable when** `begin` or `finish` returns. **If the process dies** between the two, the refund is found open.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,47 +19,30 @@ class Intent:
 
 
 class Intents:
-    """One small file for each intent, made so that only one worker can begin it."""
+    """A table in SQLite, with full synchronisation; only one worker can begin a refund."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory / "intents"
-        self._directory.mkdir(exist_ok=True)
+        self._books = sqlite3.connect(directory / "intents.db", isolation_level=None)
+        self._books.execute("PRAGMA journal_mode=WAL")
+        self._books.execute("PRAGMA synchronous=FULL")
+        self._books.execute(
+            "CREATE TABLE IF NOT EXISTS intents (key TEXT PRIMARY KEY, amount INT, finished INT DEFAULT 0)"
+        )
 
     def get(self, key: str) -> Intent | None:
         """What is known of this refund, or None if it was never begun."""
-        try:
-            amount = json.loads(self._file(key).read_text(encoding="utf-8"))["amount"]
-        except FileNotFoundError:
-            return None
-        return Intent(amount, self._file(key, finished=True).exists())
+        found = self._books.execute("SELECT amount, finished FROM intents WHERE key = ?", (key,)).fetchone()
+        return None if found is None else Intent(found[0], bool(found[1]))
 
     def begin(self, key: str, amount: int) -> bool:
         """Record the refund before it is sent; False if it had been begun before."""
-        return self._create(self._file(key), {"amount": amount})
+        made = self._books.execute("INSERT OR IGNORE INTO intents (key, amount) VALUES (?, ?)", (key, amount))
+        return made.rowcount == 1
 
     def finish(self, key: str) -> None:
         """Record that the refund is done."""
-        self._create(self._file(key, finished=True), {})
+        self._books.execute("UPDATE intents SET finished = 1 WHERE key = ?", (key,))
 
-    def _file(self, key: str, *, finished: bool = False) -> Path:
-        return self._directory / f"{key}.{'done' if finished else 'begun'}"
-
-    def _create(self, file: Path, content: dict[str, int]) -> bool:
-        # Whole before it has its name, and the name can be given once: a torn file is never read.
-        draft = file.with_name(f"{file.name}.{os.getpid()}")
-        with draft.open("w", encoding="utf-8") as out:
-            out.write(json.dumps(content))
-            out.flush()
-            os.fsync(out.fileno())
-        try:
-            os.link(draft, file)
-        except FileExistsError:
-            return False
-        finally:
-            draft.unlink()
-        folder = os.open(self._directory, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-        return True
+    def close(self) -> None:
+        """Close the table."""
+        self._books.close()

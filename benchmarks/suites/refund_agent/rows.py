@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from benchmarks.suites.refund_agent.answer import Answer, Claim, claim_of
 from benchmarks.suites.refund_agent.case import APPROVED_MINOR, CASE, REDECIDED_MINOR, UNRELATED_MINOR
@@ -64,7 +64,7 @@ def duplicate_submit(stage: Stage) -> list[Answer]:
 
 
 def model_redecides(stage: Stage) -> list[Answer]:
-    stage.request = replace(stage.request, by_model=True)
+    stage.request = stage.request.model_copy(update={"by_model": True})
     stage.deliver(die=Point.BEFORE_ACK)
     return [stage.redecide(REDECIDED_MINOR)]
 
@@ -90,7 +90,7 @@ def refund_during_outage(stage: Stage) -> list[Answer]:
 
 
 def refund_during_outage_tolerant(stage: Stage) -> list[Answer]:
-    stage.request = replace(stage.request, tolerant=True)
+    stage.request = stage.request.model_copy(update={"tolerant": True})
     stage.deliver(die=Point.BEFORE_SEND)
     stage.support_refunds(APPROVED_MINOR, case=None)
     return [stage.recover()]
@@ -148,7 +148,7 @@ def concurrent_delivery(stage: Stage) -> list[Answer]:
 
 
 def unrelated_refund_during_outage(stage: Stage) -> list[Answer]:
-    stage.request = replace(stage.request, tolerant=True)
+    stage.request = stage.request.model_copy(update={"tolerant": True})
     return unrelated_refund_during_outage_strict(stage)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,15 @@ from benchmarks.services.stripe import LocalStripe
 from benchmarks.suites.refund_agent import worker
 from benchmarks.suites.refund_agent.answer import Answer
 from benchmarks.suites.refund_agent.arm import Hooks, Place
-from benchmarks.suites.refund_agent.arms import Column
+from benchmarks.suites.refund_agent.arms import Column, open_arm
 from benchmarks.suites.refund_agent.case import PAID_MINOR, Desk, Request
 from benchmarks.suites.refund_agent.client import connect
-from benchmarks.suites.refund_agent.crash import NO_CRASH, Crash, Died, Manner, Point
+from benchmarks.suites.refund_agent.crash import Crash, Died, Manner, Point
 
 SETTLE_AFTER_S = 1.0
 """The pause before an `absent` is trusted, as declared to the gate in every row (it is the gate's default)."""
 
-LATE_BY_S = 0.6
+LATE_BY_S = 0.8
 """How slow the service is in the late-landing rows: less than the declared pause, as the declaration promises."""
 
 SHORT_TIMEOUT_S = 1.0
@@ -101,8 +100,7 @@ class Stage:
         """A worker process that holds the request and begins on `send({})`; with `pause` it stops itself at that point."""
         self.attempts += 1
         started = self.supervisor.start(worker.MODULE)
-        crash = NO_CRASH if pause is None else Crash(pause, Manner.STOP)
-        started.send(worker.job(self.place, "run", self.request, crash=crash, waits=waits, holds=True))
+        self._hand_over(started, "run", self.request, point=pause, manner=Manner.STOP, waits=waits, holds=True)
         started.receive()
         return started
 
@@ -124,15 +122,15 @@ class Stage:
     def pass_time(self, seconds: float) -> None:
         """So much time passes, for the service and for whoever comes next."""
         self.service.advance(seconds)
-        self.place = replace(self.place, passed_s=self.place.passed_s + seconds)
+        self.place = self.place.model_copy(update={"passed_s": self.place.passed_s + seconds})
 
     def set_wall_clock(self, seconds: float) -> None:
         """The machine's wall clock is set by so much."""
-        self.place = replace(self.place, wall_offset_s=self.place.wall_offset_s + seconds)
+        self.place = self.place.model_copy(update={"wall_offset_s": self.place.wall_offset_s + seconds})
 
     def shorten_timeout(self) -> float:
         """From here on sends time out soon; returns when."""
-        self.place = replace(self.place, timeout_s=SHORT_TIMEOUT_S)
+        self.place = self.place.model_copy(update={"timeout_s": SHORT_TIMEOUT_S})
         return SHORT_TIMEOUT_S
 
     def wait_for_request(self) -> None:
@@ -178,16 +176,23 @@ class Stage:
     def _in_process_of_its_own(self, action: str, request: Request, die: Point | None) -> Answer:
         self.attempts += 1
         started = self.supervisor.start(worker.MODULE)
-        crash = NO_CRASH if die is None else Crash(die, Manner.KILL)
-        started.send(worker.job(self.place, action, request, crash=crash, waits=True, holds=False))
+        self._hand_over(started, action, request, point=die, manner=Manner.KILL)
         if die is None:
             return self.answer_of(started)
         self.killed(started)
         return Answer(status="DIED")
 
+    def _hand_over(self, started: Worker, action: str, request: Request, **more: Any) -> None:
+        job = worker.Job(place=self.place, action=action, request=request, **more)
+        started.send(job.model_dump(mode="json"))
+
     def _here(self, action: str, request: Request, hooks: Hooks) -> Answer:
         self.attempts += 1
+        arm = open_arm(self.place)
         try:
-            return worker.perform(self.place, action, request, hooks)
+            answer = worker.perform(arm, action, request, hooks)
         except Died:
+            # Dead workers close nothing.
             return Answer(status="DIED")
+        arm.close()
+        return answer
