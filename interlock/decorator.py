@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, overload
 
 from interlock.declaration import Declaration, ExceptionTypes, seconds
 from interlock.effects import Proposal
@@ -53,6 +53,22 @@ class Recovery(Sequence[Outcome]):
         return tuple(outcome for outcome in self._outcomes if outcome.status == "AMBIGUOUS")
 
 
+class Declare(Protocol):
+    """What `gate.effect(...)` gives: it puts a function behind the gate."""
+
+    @overload
+    def __call__(self, function: Callable[..., Coroutine[Any, Any, Any]], /) -> EffectFunction[Awaitable[Outcome]]: ...
+    @overload
+    def __call__(self, function: Callable[..., Any], /) -> EffectFunction[Outcome]: ...
+    def __call__(self, function: Callable[..., Any], /) -> EffectFunction[Any]:
+        """Declare it.
+
+        Raises:
+            ConfigurationError: the function and the options do not go together.
+        """
+        ...
+
+
 class Interlock:
     """The gate: a journal in a directory, and the functions with outside effects that go through it.
 
@@ -86,7 +102,7 @@ class Interlock:
         self.journal: Journal = journal if journal is not None else SQLiteJournal(Path(directory or ""))
         self.clock: Clock = clock if clock is not None else SystemClock()
         self._runner = Runner(self.journal, self.clock)
-        self._effects: dict[str, EffectFunction] = {}
+        self._effects: dict[str, EffectFunction[Any]] = {}
         self._recovered = False
         self._lock = threading.Lock()
 
@@ -99,7 +115,7 @@ class Interlock:
         self.close()
 
     @property
-    def effects(self) -> Mapping[str, EffectFunction]:
+    def effects(self) -> Mapping[str, EffectFunction[Any]]:
         """The declared functions, by name."""
         return dict(self._effects)
 
@@ -125,7 +141,7 @@ class Interlock:
         ignore: Iterable[str] = (),
         context: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
         name: str | None = None,
-    ) -> Callable[[Callable[..., Any]], EffectFunction]:
+    ) -> Declare:
         """Put a function with one outside effect behind the gate.
 
         Callbacks may be sync or async, and take any of the function's arguments by name, and `idempotency_key`.
@@ -178,8 +194,8 @@ class Interlock:
             name=name,
         )
 
-        def declare(function: Callable[..., Any]) -> EffectFunction:
-            effect = EffectFunction(self, function, declared)
+        def declare(function: Callable[..., Any]) -> EffectFunction[Any]:
+            effect: EffectFunction[Any] = EffectFunction(self, function, declared)
             with self._lock:
                 if effect.name in self._effects:
                     raise ConfigurationError(
@@ -266,7 +282,7 @@ class Interlock:
 
     def _admit(
         self, proposal: Proposal, wait: float | timedelta | None, before: bool, after: bool, crash_at: str
-    ) -> tuple[EffectFunction, float, str]:
+    ) -> tuple[EffectFunction[Any], float, str]:
         if not isinstance(proposal, Proposal):
             raise BadInput(f"submit() takes a proposal, as fn.proposal(...) makes one, not {type(proposal).__name__}.")
         effect = self._effects.get(proposal.effect)

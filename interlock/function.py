@@ -11,7 +11,8 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
 
 from interlock.binding import Binding
 from interlock.callbacks import KEY_ARGUMENT, Callback
@@ -43,7 +44,11 @@ NOT_SENT_BY_NATURE: tuple[type[BaseException], ...] = (ConnectionRefusedError, s
 """Raised as they are, these say that no connection came about. Wrapped in another exception they may hide an earlier try."""
 
 
-class EffectFunction:
+A = TypeVar("A")
+"""What a call answers with: an `Outcome`, or an awaitable of one."""
+
+
+class EffectFunction(Generic[A]):
     """A function behind the gate. Call it as before; it answers with an `Outcome`. Also the protocol's `Target`.
 
     Attributes:
@@ -106,7 +111,7 @@ class EffectFunction:
 
     # --- calling ---------------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> A:
         """Do it once: decide now, send if it may be sent, and answer with what became of it.
 
         Beside its own arguments it takes what a decider adds, by keyword: `decision=`, `seen=` and `wait=`, as `submit` explains
@@ -134,7 +139,7 @@ class EffectFunction:
         decision: str = "",
         seen: Mapping[str, Any] | None = None,
         wait: float | timedelta | None = None,
-    ) -> Any:
+    ) -> A:
         """As calling it, with what a decider adds.
 
         Args:
@@ -147,9 +152,9 @@ class EffectFunction:
         proposal, live = self._propose(args, kwargs or {}, decision=decision, seen=seen)
         wait_s = self.wait_s if wait is None else seconds("wait", wait, self.name)
         target = self if not live else BoundEffect(self, live)
-        if self.is_coroutine:
-            return self.gate._arun(proposal, target, wait_s=wait_s)
-        return self.gate._run(proposal, target, wait_s=wait_s)
+        run: Callable[..., Any] = self.gate._arun if self.is_coroutine else self.gate._run
+        answer: A = run(proposal, target, wait_s=wait_s)
+        return answer
 
     def proposal(self, *args: Any, **kwargs: Any) -> Proposal:
         """Decide now: read the facts as they are, and make the call into a `Proposal` for `gate.submit`.
@@ -399,7 +404,7 @@ class EffectFunction:
 class BoundEffect:
     """An `EffectFunction` for one call that brought arguments which are no payload (a client, a session)."""
 
-    def __init__(self, effect: EffectFunction, live: Mapping[str, Any]) -> None:
+    def __init__(self, effect: EffectFunction[Any], live: Mapping[str, Any]) -> None:
         self._effect = effect
         self._live = live
         self.name = effect.name

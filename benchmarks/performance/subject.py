@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from interlock import Interlock
 from interlock.function import EffectFunction
@@ -28,11 +29,11 @@ class Subject:
     """A gate on a directory, and its effects."""
 
     gate: Interlock
-    null: EffectFunction
-    null_async: EffectFunction
-    slow: EffectFunction
-    slow_async: EffectFunction
-    dying: EffectFunction
+    null: EffectFunction[Any]
+    null_async: EffectFunction[Any]
+    slow: EffectFunction[Any]
+    slow_async: EffectFunction[Any]
+    dying: EffectFunction[Any]
 
 
 class Died(BaseException):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness.document import Measure
 from benchmarks.performance.floor import bare, commit_s
@@ -44,7 +45,7 @@ class Way:
     wanted: bool = False
 
 
-def by_threads(effect: Callable[[Subject], EffectFunction], at_once: int) -> Callable[[Subject, float], float]:
+def by_threads(effect: Callable[[Subject], EffectFunction[Any]], at_once: int) -> Callable[[Subject, float], float]:
     """Threads that call one after the other."""
 
     def run(subject: Subject, slice_s: float) -> float:
@@ -68,7 +69,7 @@ def by_threads(effect: Callable[[Subject], EffectFunction], at_once: int) -> Cal
     return run
 
 
-def by_tasks(effect: Callable[[Subject], EffectFunction], at_once: int) -> Callable[[Subject, float], float]:
+def by_tasks(effect: Callable[[Subject], EffectFunction[Any]], at_once: int) -> Callable[[Subject, float], float]:
     """Tasks of one event loop that await one call after the other."""
 
     async def main(subject: Subject, slice_s: float) -> float:
@@ -89,19 +90,19 @@ def by_tasks(effect: Callable[[Subject], EffectFunction], at_once: int) -> Calla
     return lambda subject, slice_s: asyncio.run(main(subject, slice_s))
 
 
-def _null(subject: Subject) -> EffectFunction:
+def _null(subject: Subject) -> EffectFunction[Any]:
     return subject.null
 
 
-def _null_async(subject: Subject) -> EffectFunction:
+def _null_async(subject: Subject) -> EffectFunction[Any]:
     return subject.null_async
 
 
-def _slow(subject: Subject) -> EffectFunction:
+def _slow(subject: Subject) -> EffectFunction[Any]:
     return subject.slow
 
 
-def _slow_async(subject: Subject) -> EffectFunction:
+def _slow_async(subject: Subject) -> EffectFunction[Any]:
     return subject.slow_async
 
 

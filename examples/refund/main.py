@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 
-from interlock import EffectFunction, Interlock
+from interlock import EffectFunction, Interlock, Outcome
 from interlock.testing import SimulatedCrash
 
 logging.disable(logging.WARNING)
@@ -25,7 +25,7 @@ def create_refund(order: str, amount: int, key: str) -> dict[str, object]:
     return refunds[-1]
 
 
-def open_gate(directory: str) -> tuple[Interlock, EffectFunction]:
+def open_gate(directory: str) -> tuple[Interlock, EffectFunction[Outcome]]:
     """What the agent's process does when it starts."""
     gate = Interlock(directory)
 

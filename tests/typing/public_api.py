@@ -117,6 +117,7 @@ gate.effect(key=key_of, dedupes="yes")  # pyright: ignore[reportArgumentType]
 
 assert_type(unchanged(), Condition)
 assert_type(refund_money.gate, Interlock)
+assert_type(refund_money("881", amount=Decimal("20.00"), decision="case-4471"), Outcome)
 
 proposal = refund_money.proposal("881", amount=Decimal("20.00"))
 assert_type(proposal, Proposal)
@@ -151,6 +152,7 @@ for settled in report:
 
 async def main() -> None:
     """The same, on an event loop."""
+    assert_type(await send_mail("881"), Outcome)
     assert_type(await send_mail.aproposal("881"), Proposal)
     assert_type(await gate.asubmit(send_mail.proposal("881")), Outcome)
     for settled in await gate.arecover():
