@@ -117,6 +117,25 @@ class GroupCommit:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
 
+    def try_lead(self) -> bool:
+        """Keep commits away for a moment, if none is under way. Whoever got True calls `hand_on` soon."""
+        with self._lock:
+            leads, self._is_led = not self._is_led, True
+        return leads
+
+    def hand_on(self) -> None:
+        """Let the first of those that came meanwhile lead."""
+        with self._lock:
+            following = self._queue[0] if self._queue else None
+            if following is None:
+                self._is_led = False
+                return
+            following.is_leader = True
+        if following.is_async:
+            self._lead_elsewhere()
+        else:
+            following.wake()
+
     def _lead_elsewhere(self) -> None:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="interlock-journal")
@@ -129,17 +148,7 @@ class GroupCommit:
         results = self._commit([request.prepared for request in batch])
         for request, result in zip(batch, results, strict=True):
             request.result = result
-        with self._lock:
-            following = self._queue[0] if self._queue else None
-            if following is None:
-                self._is_led = False
-            else:
-                following.is_leader = True
-        if following is not None:
-            if following.is_async:
-                self._lead_elsewhere()
-            else:
-                following.wake()
+        self.hand_on()
         for request in batch:
             if request is not own:
                 request.wake()

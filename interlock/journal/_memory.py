@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -46,7 +47,7 @@ class MemoryJournal(Journal):
     def __init__(self, store: MemoryStore | None = None) -> None:
         self.store = store if store is not None else MemoryStore()
         self._worker = f"memory-{next(_numbers)}"
-        self._sending: set[tuple[str, int]] = set()
+        self._sending: Counter[tuple[str, int]] = Counter()
         self._ended: dict[tuple[str, int], bool] = {}
         self._fate: Liveness | None = None
         self._closing = False
@@ -68,14 +69,17 @@ class MemoryJournal(Journal):
     def begin_send(self, effect_id: str, n: int) -> None:
         """As the base says."""
         with self.store.lock:
-            self._sending.add((effect_id, n))
+            self._sending[(effect_id, n)] += 1
 
     def end_send(self, effect_id: str, n: int, *, answered: bool, in_flight: bool = True) -> None:
         """As the base says."""
         with self.store.lock:
-            self._sending.discard((effect_id, n))
+            place = (effect_id, n)
+            self._sending[place] -= 1
+            if self._sending[place] <= 0:
+                del self._sending[place]
             if not answered:
-                self._ended[(effect_id, n)] = in_flight
+                self._ended[place] = in_flight or self._ended.get(place, False)
             if self._closing and not self._sending and self._fate is None:
                 self._fate = Liveness.GONE
 

@@ -18,7 +18,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +52,52 @@ _SCHEMA = (
     ) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS open_effects ON effects (first_seq) WHERE is_open = 1",
 )
-_HEAD = "SELECT head, head_seq FROM effects WHERE effect_id = ?"
 _LAST = "SELECT seq, link FROM entries ORDER BY seq DESC LIMIT 1"
-_INSERT = "INSERT INTO entries (seq, effect_id, prev_seq, body, hash, link) VALUES (?, ?, ?, ?, ?, ?)"
-_ADD = "INSERT INTO effects (effect_id, name, first_seq, head_seq, head, worker, is_open) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_MOVE = "UPDATE effects SET head_seq = ?, head = ?, worker = ?, is_open = ? WHERE effect_id = ?"
+_HEAD_SEQ = "SELECT head_seq FROM effects WHERE effect_id = ?"
 _HISTORY = """WITH RECURSIVE chain (seq, prev_seq, body, hash) AS (
-    SELECT e.seq, e.prev_seq, e.body, e.hash FROM effects f JOIN entries e ON e.seq = f.head_seq WHERE f.effect_id = ?
+    SELECT e.seq, e.prev_seq, e.body, e.hash FROM entries e WHERE e.seq = ?
     UNION ALL
     SELECT e.seq, e.prev_seq, e.body, e.hash FROM chain c JOIN entries e ON e.seq = c.prev_seq AND e.seq < c.seq
 ) SELECT body, hash FROM chain"""
 _OPEN = "SELECT effect_id, name FROM effects WHERE is_open = 1 ORDER BY first_seq"
 _OPEN_WORKERS = "SELECT DISTINCT worker FROM effects WHERE is_open = 1"
 _SCAN = "SELECT seq, effect_id, body, hash, link FROM entries WHERE seq > ? ORDER BY seq LIMIT 1000"
+
+
+class _Rows:
+    """A statement over many rows, run in few steps.
+
+    Each step gives up the interpreter's lock and has to get it back from the threads that run meanwhile, which costs more than the
+    step itself. Texts are few, so that they stay prepared.
+    """
+
+    def __init__(self, statement: str, row: str) -> None:
+        self._width = row.count("?")
+        self._texts = {count: statement.format(", ".join([row] * count)) for count in (1, 2, 3, 4, 8, 16, 32, 64)}
+
+    def run(self, execute: Callable[[str, list[Any]], sqlite3.Cursor], values: list[Any]) -> Iterable[Any]:
+        count = len(values) // self._width
+        if count in self._texts:
+            return execute(self._texts[count], values)
+        found: list[Any] = []
+        at = 0
+        for size in reversed(self._texts):
+            while count >= size:
+                found += execute(self._texts[size], values[at : at + size * self._width])
+                at += size * self._width
+                count -= size
+        return found
+
+
+_HEADS = _Rows("SELECT effect_id, head, head_seq FROM effects WHERE effect_id IN ({})", "?")
+_INSERT = _Rows("INSERT INTO entries (seq, effect_id, prev_seq, body, hash, link) VALUES {}", "(?, ?, ?, ?, ?, ?)")
+_MOVE = _Rows(
+    """INSERT INTO effects (effect_id, name, first_seq, head_seq, head, worker, is_open) VALUES {}
+    ON CONFLICT (effect_id) DO UPDATE
+    SET head_seq = excluded.head_seq, head = excluded.head, worker = excluded.worker, is_open = excluded.is_open""",
+    "(?, ?, ?, ?, ?, ?, ?)",
+)
+_UNKNOWN: tuple[str, int | None] = ("", None)
 
 
 class SQLiteJournal(Journal):
@@ -254,32 +287,32 @@ class SQLiteJournal(Journal):
             execute("BEGIN IMMEDIATE")
             last = execute(_LAST).fetchone()
             seq, link = (last[0], last[1].hex()) if last is not None else (0, "")
+            heads = {
+                effect_id: (head.hex(), head_seq)
+                for effect_id, head, head_seq in _HEADS.run(execute, [prepared.effect_id for prepared in batch])
+            }
             held: list[bool] = []
-            rows: list[tuple[int, str, int | None, bytes, bytes, bytes]] = []
+            rows: list[object] = []
+            moves: list[object] = []
             for prepared in batch:
                 effect_id = prepared.effect_id
-                head = execute(_HEAD, (effect_id,)).fetchone()
-                if (head[0].hex() if head is not None else "") != prepared.expected_head:
+                head, previous = heads.get(effect_id, _UNKNOWN)
+                if head != prepared.expected_head:
                     held.append(False)
                     continue
-                previous = head[1] if head is not None else None
                 first = seq + 1
                 for entry in prepared.entries:
                     seq += 1
                     link = link_hash(link, entry.hash)
-                    rows.append((seq, effect_id, previous, entry.body, bytes.fromhex(entry.hash), bytes.fromhex(link)))
+                    rows += (seq, effect_id, previous, entry.body, bytes.fromhex(entry.hash), bytes.fromhex(link))
                     previous = seq
-                new_head = rows[-1][4]
-                if head is None:
-                    execute(
-                        _ADD,
-                        (effect_id, prepared.name, first, seq, new_head, prepared.entries[-1].by, prepared.is_open),
-                    )
-                else:
-                    execute(_MOVE, (seq, new_head, prepared.entries[-1].by, prepared.is_open, effect_id))
+                head = bytes.fromhex(entry.hash)
+                moves += (effect_id, prepared.name, first, seq, head, entry.by, prepared.is_open)
+                heads[effect_id] = (entry.hash, seq)
                 held.append(True)
             if rows:
-                self._writer.executemany(_INSERT, rows)
+                _MOVE.run(execute, moves)
+                _INSERT.run(execute, rows)
             execute("COMMIT")
             return held
         except BaseException:
@@ -299,7 +332,21 @@ class SQLiteJournal(Journal):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def _read(self, effect_id: str) -> Sequence[tuple[bytes, str]]:
-        rows = self._query(_HISTORY, (effect_id,))
+        self._here()
+        # The writer's connection keeps its pages over its own commits; every other one has to read them again. It is free for
+        # a moment where nobody commits.
+        is_writers = self._group.try_lead()
+        try:
+            connection = self._writer if is_writers and self._writer is not None else self._reader()
+            found = connection.execute(_HEAD_SEQ, (effect_id,)).fetchone()
+            if found is None:
+                return ()
+            rows = connection.execute(_HISTORY, found).fetchall()
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+        finally:
+            if is_writers:
+                self._group.hand_on()
         return [(body, stored.hex()) for body, stored in reversed(rows)]
 
     def _open_ids(self) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ import fcntl
 import os
 import secrets
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,14 +45,15 @@ class Worker:
         id: names it; random, never used again.
         path: its lock file.
         fd: the descriptor that holds the lock; -1 once it is released.
-        sending: (effect id, n) of the sends that are going on.
-        ended: sends that ended without a recorded answer, and whether something may still be on its way.
+        sending: for each (effect id, n), how many here have announced a send there. Two calls may try for the same place at the same
+            moment; one of them gets it, and the other's giving up must not look like the end of that one's send.
+        ended: places where sends ended without a recorded answer, and whether something may still be on its way.
     """
 
     id: str
     path: Path
     fd: int
-    sending: set[tuple[str, int]] = field(default_factory=set)
+    sending: Counter[tuple[str, int]] = field(default_factory=Counter)
     ended: dict[tuple[str, int], bool] = field(default_factory=dict)
     is_abandoned: bool = False
     is_closing: bool = False
@@ -76,18 +78,26 @@ class Worker:
     def begin(self, place: tuple[str, int]) -> None:
         """A send is about to begin."""
         with self.lock:
-            self.sending.add(place)
+            self.sending[place] += 1
+            if place in self.ended:
+                self._tell(place, "begun")  # until it ends, when the last word is said again
 
     def end(self, place: tuple[str, int], *, answered: bool, in_flight: bool) -> None:
         """A send is over; if its answer is not on the journal, say so to everybody."""
         with self.lock:
-            self.sending.discard(place)
             if not answered:
-                self.ended[place] = in_flight
-                with contextlib.suppress(OSError):  # then others see it when this process ends
-                    os.write(self.fd, f"{place[0]} {place[1]} {'in_flight' if in_flight else 'ended'}\n".encode())
+                self.ended[place] = in_flight or self.ended.get(place, False)
+            self.sending[place] -= 1
+            if self.sending[place] <= 0:
+                del self.sending[place]
+                if place in self.ended:
+                    self._tell(place, "in_flight" if self.ended[place] else "ended")
             if self.is_closing and not self.sending:
                 self.release()
+
+    def _tell(self, place: tuple[str, int], what: str) -> None:
+        with contextlib.suppress(OSError):  # then others see it when this process ends
+            os.write(self.fd, f"{place[0]} {place[1]} {what}\n".encode())
 
     def abandon(self) -> None:
         """Be dead to others, with nothing in flight."""
@@ -166,7 +176,9 @@ def probe(directory: Path, worker_id: str, place: tuple[str, int]) -> Liveness:
     if not is_held and _WHOLE in marks:
         return Liveness.ENDED
     name = f"{place[0]} {place[1]} "
-    for mark in marks:
+    for mark in reversed(marks):  # the last word counts: a place may be tried for again
+        if mark.startswith(name) and mark.endswith("begun\n"):
+            break
         if mark.startswith(name) and mark.endswith("\n"):
             return Liveness.ENDED if mark[len(name) :].strip() == "ended" else Liveness.GONE
     return Liveness.ALIVE if is_held else Liveness.GONE
