@@ -170,3 +170,11 @@ with Interlock(".interlock") as opened:
     assert_type(opened, Interlock)
 
 stored: str = Kind.COMMITTED
+
+
+async def calls() -> None:
+    """A call answers with an outcome; that of an `async def` function is awaited."""
+    assert_type(refund_money("881", amount=Decimal("20.00")), Outcome)
+    assert_type(refund_money.submit(("881",), {"amount": Decimal("20.00")}, decision="case-9"), Outcome)
+    assert_type(await send_mail("881"), Outcome)
+    print(send_mail("881").ok)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
