@@ -26,13 +26,15 @@ class MemoryStore:
     Attributes:
         order: every entry with its journal-wide link, in order.
         effects: entries by effect.
-        open: name of each open effect, oldest first.
+        places: the order in which effects were first proposed.
+        open: place and name of each open effect.
         workers: every worker by id.
     """
 
     order: list[tuple[Entry, str]] = field(default_factory=list)
     effects: dict[str, list[Entry]] = field(default_factory=dict)
-    open: dict[str, str] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+    open: dict[str, tuple[int, str]] = field(default_factory=dict)
     workers: dict[str, MemoryJournal] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -56,6 +58,9 @@ class MemoryJournal(Journal):
     @property
     def worker(self) -> str:
         """The id of this worker."""
+        with self.store.lock:
+            if not self._sending:
+                self._check_usable()
         return self._worker
 
     def die(self) -> None:
@@ -69,6 +74,7 @@ class MemoryJournal(Journal):
     def begin_send(self, effect_id: str, n: int) -> None:
         """As the base says."""
         with self.store.lock:
+            self._check_usable()
             self._sending[(effect_id, n)] += 1
 
     def end_send(self, effect_id: str, n: int, *, answered: bool, in_flight: bool = True) -> None:
@@ -85,7 +91,9 @@ class MemoryJournal(Journal):
 
     def abandon(self) -> None:
         """As the base says."""
-        self._fate = Liveness.ENDED
+        with self.store.lock:
+            self._fate = Liveness.ENDED
+            self._sending.clear()
 
     def close(self) -> None:
         """As the base says."""
@@ -94,20 +102,24 @@ class MemoryJournal(Journal):
             if not self._sending and self._fate is None:
                 self._fate = Liveness.GONE
 
-    def _check_usable(self) -> None:
-        if self._fate is Liveness.ENDED or self._closing:
+    def _check_usable(self, effect_id: str | None = None) -> None:
+        """Be usable; once closed, only for an effect whose send is still running."""
+        if self._fate is Liveness.ENDED or (
+            self._closing and not any(effect_id == sending for sending, _ in self._sending)
+        ):
             raise JournalError("this journal was closed, or its worker died in a simulated crash; open a new one.")
 
     def _read(self, effect_id: str) -> Sequence[tuple[bytes, str]]:
         with self.store.lock:
+            self._check_usable(effect_id)
             return [(entry.body, entry.hash) for entry in self.store.effects.get(effect_id, ())]
 
     def _commit(self, prepared: Prepared) -> bool:
-        self._check_usable()
         for guard in prepared.guards:
             raise ConfigurationError(f"this journal does not know the guard {guard.kind!r}; nothing was written.")
         store = self.store
         with store.lock:
+            self._check_usable(prepared.effect_id)
             entries = store.effects.get(prepared.effect_id, [])
             if (entries[-1].hash if entries else "") != prepared.expected_head:
                 return False
@@ -115,8 +127,9 @@ class MemoryJournal(Journal):
                 link = link_hash(store.order[-1][1] if store.order else "", entry.hash)
                 store.order.append((entry, link))
             store.effects[prepared.effect_id] = [*entries, *prepared.entries]
+            place = store.places.setdefault(prepared.effect_id, len(store.places))
             if prepared.is_open:
-                store.open.setdefault(prepared.effect_id, prepared.name)
+                store.open[prepared.effect_id] = (place, prepared.name)
             else:
                 store.open.pop(prepared.effect_id, None)
             return True
@@ -126,10 +139,13 @@ class MemoryJournal(Journal):
 
     def _open_ids(self) -> list[tuple[str, str]]:
         with self.store.lock:
-            return list(self.store.open.items())
+            self._check_usable()
+            listed = sorted((place, effect_id, name) for effect_id, (place, name) in self.store.open.items())
+        return [(effect_id, name) for _, effect_id, name in listed]
 
     def _scan(self) -> Iterator[tuple[str, bytes, str, str]]:
         with self.store.lock:
+            self._check_usable()
             order = list(self.store.order)
         for entry, link in order:
             yield entry.effect_id, entry.body, entry.hash, link
@@ -141,6 +157,7 @@ class MemoryJournal(Journal):
 
     def _liveness(self, worker: str, effect_id: str, n: int) -> Liveness:
         with self.store.lock:
+            self._check_usable()
             other = self.store.workers.get(worker)
             if other is None:
                 return Liveness.CUT_OFF
