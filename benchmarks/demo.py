@@ -84,7 +84,7 @@ def _tell_beside(without: Ending, gated: Ending) -> None:
         ("the agent begins to refund $20", "killed (SIGKILL)", "killed (SIGKILL)"),
         ("refunded so far", money(without.before_minor), money(gated.before_minor)),
         ("support refunds by hand", money(without.by_hand_minor), money(gated.by_hand_minor)),
-        ("the agent starts again and", "sends the refund again", "asks what became of it, and refuses"),
+        ("the agent starts again and", "sends the refund again", "checks again first, and refuses"),
         ("it answers", without.answer.status, gated.answer.status),
         ("the customer has got back", _total(without), _total(gated)),
         ("approved was $20, so this is", _verdict(without), _verdict(gated)),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.report import grid, number
+
+
+WIDTH = 110
 
 
 def show(document: Mapping[str, Any]) -> None:
@@ -13,7 +17,7 @@ def show(document: Mapping[str, Any]) -> None:
     report = document["report"]
     print(f"\n{report['title']}\n")
     for finding in report["findings"]:
-        print(f"  {finding}")
+        print(textwrap.fill(finding, WIDTH, initial_indent="  ", subsequent_indent="    "))
     for table in report["tables"]:
         lines = grid(table, document["cells"])
         if lines:

@@ -37,7 +37,7 @@ def test_the_demo_turns_out_as_it_is_told(capsys: pytest.CaptureFixture[str]) ->
     assert demo.main([]) == 0
     told = capsys.readouterr().out
     assert "$40 in 2 refunds" in told
-    assert "$20 in 1 refund " in told
+    assert "$20 in 1 refund\n" in told
     assert "refunds by others: none" in told
     assert "$20 for case 4471" in told
     assert told.isascii()

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks.harness.document import Cell, Listing, Report, Table, Verdict
+from benchmarks.harness.document import Cell, Listing, Measure, Report, Table, Verdict
 from benchmarks.harness.listing import cut
+from benchmarks.suites.refund_agent.arms import GATE
 from benchmarks.suites.refund_agent.rows import ROWS
 from benchmarks.suites.refund_agent.wanted import FURTHER_ROWS, HANDED_ROWS
 
@@ -33,20 +34,8 @@ def report(cells: Sequence[Cell]) -> Report:
         intro=INTRO,
         findings=findings(cells),
         tables=[
-            Table(
-                title="The handed table, workers really killed (SIGKILL)",
-                text="Rows without a crash are played in process, once.",
-                where={"row": handed, "crash": ["kill", "none"]},
-            ),
-            Table(
-                title="The handed table, crashes simulated in process", where={"row": handed, "crash": ["simulated"]}
-            ),
-            Table(
-                title="Further rows, real processes",
-                text="Nothing was handed for the baselines here, and nothing is wanted of them.",
-                where={"row": further, "crash": ["kill", "stop", "none"]},
-            ),
-            Table(title="Further rows, crashes simulated in process", where={"row": further, "crash": ["simulated"]}),
+            *_tables("The handed table", handed, cells),
+            *_tables("Further rows (nothing is wanted of the baselines here)", further, cells),
         ],
         glossary={row.name: f"{row.what}." for row in ROWS},
         listings=listings(),
@@ -57,6 +46,38 @@ def report(cells: Sequence[Cell]) -> Report:
             "25 hours pass by advancing the service's clock and the worker's clocks by the same amount, for every arm.",
         ],
     )
+
+
+def _tables(title: str, rows: list[str], cells: Sequence[Cell]) -> list[Table]:
+    """One table for real deaths, with the rows in which nobody dies, and one for simulated deaths, where both were played."""
+    played = {cell.crash for cell in cells}
+    real = Table(
+        title=f"{title}: workers really killed (SIGKILL), or stopped (SIGSTOP)",
+        text="Rows in which nobody dies stand here too; they are played once.",
+        where={"row": rows, "crash": ["kill", "stop", "none"]},
+    )
+    alone = [] if played & {"kill", "stop"} else ["none"]
+    simulated = Table(
+        title=f"{title}: crashes simulated in process", where={"row": rows, "crash": ["simulated", *alone]}
+    )
+    return [simulated] if alone else [real, simulated]
+
+
+def measures(cells: Sequence[Cell]) -> list[Measure]:
+    """That a tier is emulated as it is declared: which requests carried an Idempotency-Key, by the service's own log."""
+    with_key = [cell for cell in cells if cell.tier == 1]
+    without = [cell for cell in cells if cell.tier != 1]
+    return [
+        _keys("refund requests at tier 1 that carried an Idempotency-Key", with_key, all_of_them=True),
+        _keys("refund requests without tier 1 that carried an Idempotency-Key", without, all_of_them=False),
+    ]
+
+
+def _keys(name: str, cells: Sequence[Cell], *, all_of_them: bool) -> Measure:
+    requests = sum(int(cell.details["requests"]) for cell in cells)
+    sent = sum(int(cell.details["keys_sent"]) for cell in cells)
+    wanted = requests if all_of_them else 0
+    return Measure(name=name, value=sent, unit=f"of {requests}", wanted=str(wanted), holds=sent == wanted)
 
 
 def listings() -> list[Listing]:
@@ -90,8 +111,8 @@ def findings(cells: Sequence[Cell]) -> list[str]:
     if not total:
         return []
     lines = [
-        f"The hand check ties with the gate in {len(set(ties))} of {len({*ties, *ahead, *behind})} pairs of cells (same verdict): "
-        f"{_grouped(ties)}."
+        f"The hand check ties with the gate (same verdict) in {len(set(ties))} of {len({*ties, *ahead, *behind})} pairs, "
+        f"at every tier unless one is named: {_grouped(ties)}."
     ]
     if behind:
         lines.append(f"The hand check does better in: {_grouped(behind)}.")
@@ -114,8 +135,10 @@ def _pairs(cells: Sequence[Cell]) -> Iterable[tuple[Cell, Cell]]:
 
 
 def _grouped(pairs: Sequence[str]) -> str:
+    """Rows with the tiers in which they are meant; all three are not spelt out."""
     tiers: dict[str, list[str]] = {}
     for pair in dict.fromkeys(pairs):
         row, _, tier = pair.partition(" at tier ")
         tiers.setdefault(row, []).append(tier)
-    return ", ".join(f"{row} ({', '.join(found)})" for row, found in tiers.items()) or "none"
+    named = [row if len(found) == len(GATE) else f"{row} (tier {', '.join(found)})" for row, found in tiers.items()]
+    return ", ".join(named) or "none"

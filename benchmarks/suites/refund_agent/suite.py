@@ -15,7 +15,7 @@ from benchmarks.harness.suite import Options, Suite
 from benchmarks.services.stripe import LocalStripe
 from benchmarks.suites.refund_agent.answer import claim_of, is_true, judge
 from benchmarks.suites.refund_agent.arms import COLUMNS, Column
-from benchmarks.suites.refund_agent.page import report
+from benchmarks.suites.refund_agent.page import measures, report
 from benchmarks.suites.refund_agent.rows import ROWS, Row
 from benchmarks.suites.refund_agent.stage import LATE_BY_S, SETTLE_AFTER_S, Stage
 from benchmarks.suites.refund_agent.wanted import WANTED
@@ -51,6 +51,7 @@ def run(options: Options, progress: Progress) -> Document:
         ),
         report=report(cells),
         cells=cells,
+        measures=measures(cells),
         is_whole=chosen is None and not only,
     )
 
@@ -75,7 +76,7 @@ def play_cell(service: LocalStripe, directory: Path, row: Row, column: Column, c
     stage = Stage(service, directory, column, order=f"881-{number:03}", real=crash == "kill")
     try:
         answers = row.play(stage)
-        refunds = stage.refunds()
+        refunds, requests = stage.refunds(), stage.refund_requests()
     finally:
         stage.close()
     money_minor = sum(int(refund["amount"]) for refund in refunds)
@@ -97,6 +98,8 @@ def play_cell(service: LocalStripe, directory: Path, row: Row, column: Column, c
         wanted=WANTED.get((row.name, column)),
         details={
             "refunds": len(refunds),
+            "requests": len(requests),
+            "keys_sent": sum(request["idempotency_key"] is not None for request in requests),
             "attempts": stage.attempts,
             "settle_s": stage.settle_s,
             "payment": stage.request.payment,
