@@ -25,14 +25,13 @@ Result = bool | Exception
 class _Request:
     """One write and who waits for it."""
 
-    __slots__ = ("_done", "_future", "_loop", "is_leader", "prepared", "result")
+    __slots__ = ("_done", "_future", "is_leader", "prepared", "result")
 
     def __init__(self, prepared: Prepared, future: asyncio.Future[bool] | None = None) -> None:
         self.prepared = prepared
         self.result: Result | None = None
         self.is_leader = False
         self._future = future
-        self._loop = future.get_loop() if future is not None else None
         self._done = threading.Lock()
         if future is None:
             self._done.acquire()
@@ -46,15 +45,16 @@ class _Request:
         self._done.acquire()
 
     def wake(self) -> None:
-        if self._loop is None:
-            self._done.release()
-        else:
-            with contextlib.suppress(
-                RuntimeError
-            ):  # the event loop is closed: nobody waits any more, and the write stands
-                self._loop.call_soon_threadsafe(self._deliver)
+        """Wake the thread that waits."""
+        self._done.release()
 
-    def _deliver(self) -> None:
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop on which it is awaited, if it is."""
+        return self._future.get_loop() if self._future is not None else None
+
+    def deliver(self) -> None:
+        """Give the result to whoever awaits it; on its event loop."""
         future, result = self._future, self.result
         if future is None or future.done():
             return
@@ -149,6 +149,18 @@ class GroupCommit:
         for request, result in zip(batch, results, strict=True):
             request.result = result
         self.hand_on()
+        awaited: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
         for request in batch:
-            if request is not own:
+            if request.loop is not None:
+                awaited.setdefault(request.loop, []).append(request)
+            elif request is not own:
                 request.wake()
+        for loop, requests in awaited.items():
+            # Waking a loop costs a system call: once for all that it waits for.
+            with contextlib.suppress(RuntimeError):  # it is closed: nobody waits any more, and the writes stand
+                loop.call_soon_threadsafe(_deliver, requests)
+
+
+def _deliver(requests: Sequence[_Request]) -> None:
+    for request in requests:
+        request.deliver()
