@@ -39,8 +39,8 @@ def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[Base
         return JSONResponse({"total_minor": total, "count": number})
 
     async def fault(request: Request) -> JSONResponse:
-        asked = await _fields(request)
         try:
+            asked = await _fields(request)
             faults.add(Fault(**{**asked, "kind": FaultKind(asked.get("kind", ""))}))
         except (TypeError, ValueError) as error:
             return JSONResponse({"error": str(error)}, 400)
@@ -51,8 +51,8 @@ def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[Base
         return JSONResponse({})
 
     async def move_clock(request: Request) -> JSONResponse:
-        asked = await _fields(request)
         try:
+            asked = await _fields(request)
             offset = 0.0 if asked.get("reset") else clock.offset_s + float(asked["advance_s"])
         except (KeyError, TypeError, ValueError):
             return JSONResponse({"error": 'say {"advance_s": seconds} or {"reset": true}'}, 400)
@@ -76,5 +76,7 @@ def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[Base
 
 
 async def _fields(request: Request) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(await request.body() or b"{}")
+    fields = json.loads(await request.body() or b"{}")
+    if not isinstance(fields, dict):
+        raise TypeError("a control request is a JSON object")
     return fields
