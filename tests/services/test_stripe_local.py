@@ -926,7 +926,7 @@ service = LocalStripe(sys.argv[1])
 service.start()
 if sys.argv[2] == "forks" and os.fork() == 0:
     # A child that holds the parent's end of the pipe for longer than the test.
-    signal.alarm(20)
+    signal.alarm(8)
     os.close(1)
     signal.pause()
 print(service.url, flush=True)
