@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from interlock.errors import JournalError, JournalUnavailable
 from interlock.journal._base import Prepared
 
 Result = bool | Exception
@@ -77,6 +78,8 @@ class GroupCommit:
         self._lock = threading.Lock()
         self._queue: list[_Request] = []
         self._is_led = False
+        self._is_closed = False
+        self._holders: list[threading.Lock] = []
         self._pool: ThreadPoolExecutor | None = None
 
     def write(self, prepared: Prepared) -> bool:
@@ -86,11 +89,13 @@ class GroupCommit:
             Exception: what `commit` gave for it.
         """
         request = _Request(prepared)
-        with self._lock:
-            self._queue.append(request)
-            leads, self._is_led = not self._is_led, True
+        leads = self._enter(request)
         if not leads:
-            request.wait()
+            try:
+                request.wait()
+            except BaseException:  # interrupted; if a batch holds the write, it may happen all the same
+                self._leave(request)
+                raise
         if leads or request.is_leader:
             self._lead(request)
         if isinstance(request.result, Exception):
@@ -105,17 +110,37 @@ class GroupCommit:
         """
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         request = _Request(prepared, future)
-        with self._lock:
-            self._queue.append(request)
-            leads, self._is_led = not self._is_led, True
-        if leads:
+        if self._enter(request):
             self._lead_elsewhere()
         return await future
 
-    def close(self) -> None:
-        """Wait for the writes that are under way."""
+    def close(self) -> bool:
+        """Refuse further writes, wait for those that have come, and keep out until `hand_on`. False if that was done before."""
+        with self._lock:
+            if self._is_closed:
+                return False
+            self._is_closed = True
+        self.hold()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
+        return True
+
+    def hold(self, timeout_s: float = -1) -> bool:
+        """Wait until no commit is under way, and keep commits away until `hand_on`. False if that took too long."""
+        with self._lock:
+            leads, self._is_led = not self._is_led, True
+            if leads:
+                return True
+            turn = threading.Lock()
+            turn.acquire()
+            self._holders.append(turn)
+        if turn.acquire(timeout=timeout_s):
+            return True
+        with self._lock:
+            if turn in self._holders:
+                self._holders.remove(turn)
+                return False
+        return True
 
     def try_lead(self) -> bool:
         """Keep commits away for a moment, if none is under way. Whoever got True calls `hand_on` soon."""
@@ -127,6 +152,9 @@ class GroupCommit:
         """Let the first of those that came meanwhile lead."""
         with self._lock:
             following = self._queue[0] if self._queue else None
+            if self._holders and (following is None or not self._is_closed):
+                self._holders.pop(0).release()
+                return
             if following is None:
                 self._is_led = False
                 return
@@ -135,6 +163,23 @@ class GroupCommit:
             self._lead_elsewhere()
         else:
             following.wake()
+
+    def _enter(self, request: _Request) -> bool:
+        """Queue a request. True if it leads."""
+        with self._lock:
+            if self._is_closed:
+                raise JournalError("this journal was closed; open a new one.")
+            self._queue.append(request)
+            leads, self._is_led = not self._is_led, True
+        return leads
+
+    def _leave(self, request: _Request) -> None:
+        """A request that nobody waits for any more; if it was to lead, the next one does."""
+        with self._lock:
+            if request in self._queue:
+                self._queue.remove(request)
+        if request.is_leader:
+            self.hand_on()
 
     def _lead_elsewhere(self) -> None:
         if self._pool is None:
@@ -145,7 +190,13 @@ class GroupCommit:
         """Commit what has come, then hand on."""
         with self._lock:
             batch, self._queue = self._queue, []
-        results = self._commit([request.prepared for request in batch])
+        results: list[Result] = [JournalUnavailable("the write was interrupted; it may not be there.")] * len(batch)
+        try:
+            results = self._commit([request.prepared for request in batch])
+        finally:  # an interrupt (Ctrl-C) must not leave the others waiting for ever
+            self._settle(batch, results, own)
+
+    def _settle(self, batch: Sequence[_Request], results: Sequence[Result], own: _Request | None) -> None:
         for request, result in zip(batch, results, strict=True):
             request.result = result
         self.hand_on()

@@ -18,6 +18,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ _SCHEMA = (
     "CREATE INDEX IF NOT EXISTS open_effects ON effects (first_seq) WHERE is_open = 1",
 )
 _LAST = "SELECT seq, link FROM entries ORDER BY seq DESC LIMIT 1"
-_HEAD_SEQ = "SELECT head_seq FROM effects WHERE effect_id = ?"
+_HEAD = "SELECT head_seq, head FROM effects WHERE effect_id = ?"
 _HISTORY = """WITH RECURSIVE chain (seq, prev_seq, body, hash) AS (
     SELECT e.seq, e.prev_seq, e.body, e.hash FROM entries e WHERE e.seq = ?
     UNION ALL
@@ -125,39 +126,54 @@ class SQLiteJournal(Journal):
                 f"{self.directory} cannot be made: {error.strerror}. Give a writable place."
             ) from error
         liveness.check_locks(self._workers)
-        self._process_lock = threading.Lock()
         self._is_closed = False
-        self._start()
+        self._is_torn = False
+        self._is_held = False
+        with _connecting:
+            self._start()
+            _journals.add(self)
 
     def _start(self) -> None:
         """Connect as a new worker of this process."""
         self._readers = threading.local()
-        self._opened: list[sqlite3.Connection] = []
+        self._opened: list[_Reader] = []
         self._writer: sqlite3.Connection | None = self._connect()
         self._group = GroupCommit(self._store)
-        self._me = liveness.new_worker(self._workers)
-        self._pid = os.getpid()
         try:
+            self._me = liveness.new_worker(self._workers)
             keep = self._workers_of_open_effects()
         except sqlite3.Error as error:
             raise self._translated(error) from error
+        except OSError as error:
+            raise JournalUnavailable(
+                f"no lock file can be made in {self._workers}: {error.strerror}. Nothing was sent. "
+                "See to the disk (space, permission, open files), then try again."
+            ) from error
+        self._pid = os.getpid()
         liveness.clean(self._workers, keep)
 
-    def _here(self) -> None:
-        """Be in the process that connected: a forked child starts over as a worker of its own."""
-        if self._pid != os.getpid():
-            with self._process_lock:
+    def _here(self, effect_id: str | None = None) -> None:
+        """Be usable, in the process that connected: a forked child starts over as a worker of its own.
+
+        Once closed, only an effect whose send is still running is served, so that its late answer is recorded.
+        """
+        is_child = self._pid != os.getpid()
+        if self._is_torn:
+            raise JournalUnavailable(
+                "this process was forked in the middle of a write. Nothing was sent. Fork elsewhere."
+            )
+        if is_child and not self._is_closed:
+            with _connecting:
                 if self._pid != os.getpid():
-                    # The parent's connections are left alone: closing them here would act on the parent's files.
-                    _LEFT_TO_THE_PARENT.append((self._opened, self._writer, self._readers))
                     self._start()
-        if self._is_closed:
+        if self._is_closed and (is_child or effect_id is None or not self._me.is_sending(effect_id)):
             raise JournalError("this journal was closed, or its worker died in a simulated crash; open a new one.")
 
     @property
     def worker(self) -> str:
         """The id of this worker."""
-        self._here()
+        if not (self._is_closed and self._me.sending and self._pid == os.getpid()):
+            self._here()
         return self._me.id
 
     def begin_send(self, effect_id: str, n: int) -> None:
@@ -169,22 +185,70 @@ class SQLiteJournal(Journal):
         """As the base says."""
         if self._pid == os.getpid():
             self._me.end((effect_id, n), answered=answered, in_flight=in_flight)
+            if self._is_closed:
+                self._free()
 
     def abandon(self) -> None:
         """As the base says."""
         self._is_closed = True
-        self._me.abandon()
+        if self._pid == os.getpid():
+            self._me.abandon()
+            self._free()
 
     def close(self) -> None:
         """As the base says."""
-        if self._is_closed or self._pid != os.getpid():
-            return
         self._is_closed = True
-        self._group.close()
-        self._me.close()
-        for connection in (*self._opened, *([self._writer] if self._writer is not None else [])):
+        if self._pid == os.getpid():
+            self._me.close()
+            self._free()
+
+    def _free(self) -> None:
+        """Close the connections, once no send is running whose answer could still come."""
+        if self._me.sending:
+            return
+        if self._group.close():
+            self._disconnect()
+            self._group.hand_on()
+
+    def _disconnect(self) -> None:
+        with _connecting:
+            opened, self._opened = self._opened, []
+            writer, self._writer = self._writer, None
+        for reader in opened:
+            with reader.lock, contextlib.suppress(sqlite3.Error):
+                reader.connection.close()
+        if writer is not None:
             with contextlib.suppress(sqlite3.Error):
-                connection.close()
+                writer.close()
+
+    # --- fork --------------------------------------------------------------------------------------------------------
+
+    def _before_fork(self) -> None:
+        """Keep this process out of SQLite, so that a child inherits no connection in the middle of something."""
+        self._is_held = self._group.hold(BUSY_S)
+
+    def _after_fork_in_parent(self) -> None:
+        if self._is_held:
+            self._group.hand_on()
+
+    def _after_fork_in_child(self) -> None:
+        """Close what was inherited.
+
+        SQLite knows a file's locks by process. While the child has a connection of the parent's open, SQLite takes the
+        parent's locks for the child's; then the parent, or another, can find itself alone, and delete the log that the
+        child writes to. Closing takes nothing from the parent: locks of this kind are not inherited.
+        """
+        if not self._is_held:
+            self._is_torn = True
+            _LEFT_TO_THE_PARENT.append((self._opened, self._writer, self._readers))
+            return
+        for reader in self._opened:
+            with contextlib.suppress(sqlite3.Error):
+                reader.connection.close()
+        if self._writer is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._writer.close()
+        self._opened, self._writer, self._readers = [], None, threading.local()
 
     # --- connections -------------------------------------------------------------------------------------------------
 
@@ -211,13 +275,37 @@ class SQLiteJournal(Journal):
                 raise
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
+        # Look before anything is set: a file of somebody else stays as it is.
+        application, version = self._owner(connection)
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise JournalUnsuitable(
+                f"{self.directory} cannot hold SQLite's write-ahead log (mode {mode}). Put the journal on a local disk."
+            )
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute("PRAGMA cache_size = -65536")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if application == APPLICATION_ID and version == FORMAT_VERSION:
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        if self._owner(connection) == (0, 0):  # still: another process may have made it meanwhile
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        connection.execute("COMMIT")
+
+    def _owner(self, connection: sqlite3.Connection) -> tuple[int, int]:
+        """Application and format version of the file; both 0 for a new one.
+
+        Raises:
+            JournalCorrupt: it is somebody else's.
+            JournalTooNew: a later version's.
+        """
         (application,) = connection.execute("PRAGMA application_id").fetchone()
-        if application not in (0, APPLICATION_ID):
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != APPLICATION_ID and (application or version or tables):
             raise JournalCorrupt(
                 f"{self.directory / 'journal.db'} is a database of something else. Give the journal a directory of its own."
             )
@@ -226,21 +314,15 @@ class SQLiteJournal(Journal):
                 f"{self.directory} holds a journal of format {version}, and this version reads up to {FORMAT_VERSION}. "
                 "Upgrade interlock-gate in every process that shares it."
             )
-        if version < FORMAT_VERSION:
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-            connection.execute("COMMIT")
+        return application, version
 
-    def _reader(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
-        if connection is None:
-            connection = self._connect()
-            self._readers.connection = connection
-            self._opened.append(connection)
-        return connection
+    def _reader(self) -> _Reader:
+        reader: _Reader | None = getattr(self._readers, "reader", None)
+        if reader is None:
+            with _connecting:
+                reader = self._readers.reader = _Reader(self._connect())
+                self._opened.append(reader)
+        return reader
 
     def _translated(self, error: sqlite3.Error) -> JournalError:
         text = str(error)
@@ -264,7 +346,7 @@ class SQLiteJournal(Journal):
         return await self._group.write_async(prepared)
 
     def _check(self, prepared: Prepared) -> None:
-        self._here()
+        self._here(prepared.effect_id)
         for guard in prepared.guards:
             raise ConfigurationError(f"this journal does not know the guard {guard.kind!r}; nothing was written.")
         if any(entry.kind is Kind.DISPATCHED for entry in prepared.entries):
@@ -281,14 +363,15 @@ class SQLiteJournal(Journal):
 
     def _transaction(self, batch: Sequence[Prepared]) -> list[bool]:
         if self._writer is None:
-            self._writer = self._connect()
+            with _connecting:
+                self._writer = self._connect()
         execute = self._writer.execute
         try:
             execute("BEGIN IMMEDIATE")
             last = execute(_LAST).fetchone()
-            seq, link = (last[0], last[1].hex()) if last is not None else (0, "")
+            seq, link = (last[0], _raw(last[1]).hex()) if last is not None else (0, "")
             heads = {
-                effect_id: (head.hex(), head_seq)
+                effect_id: (_raw(head).hex(), head_seq)
                 for effect_id, head, head_seq in _HEADS.run(execute, [prepared.effect_id for prepared in batch])
             }
             held: list[bool] = []
@@ -306,8 +389,7 @@ class SQLiteJournal(Journal):
                     link = link_hash(link, entry.hash)
                     rows += (seq, effect_id, previous, entry.body, bytes.fromhex(entry.hash), bytes.fromhex(link))
                     previous = seq
-                head = bytes.fromhex(entry.hash)
-                moves += (effect_id, prepared.name, first, seq, head, entry.by, prepared.is_open)
+                moves += (effect_id, prepared.name, first, seq, bytes.fromhex(entry.hash), entry.by, prepared.is_open)
                 heads[effect_id] = (entry.hash, seq)
                 held.append(True)
             if rows:
@@ -332,22 +414,29 @@ class SQLiteJournal(Journal):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def _read(self, effect_id: str) -> Sequence[tuple[bytes, str]]:
-        self._here()
+        self._here(effect_id)
         # The writer's connection keeps its pages over its own commits; every other one has to read them again. It is free for
         # a moment where nobody commits.
         is_writers = self._group.try_lead()
         try:
-            connection = self._writer if is_writers and self._writer is not None else self._reader()
-            found = connection.execute(_HEAD_SEQ, (effect_id,)).fetchone()
-            if found is None:
-                return ()
-            rows = connection.execute(_HISTORY, found).fetchall()
+            if is_writers and self._writer is not None:
+                found, rows = _history(self._writer, effect_id)
+            else:
+                reader = self._reader()
+                with reader.lock:
+                    found, rows = _history(reader.connection, effect_id)
         except sqlite3.Error as error:
             raise self._translated(error) from error
         finally:
             if is_writers:
                 self._group.hand_on()
-        return [(body, stored.hex()) for body, stored in reversed(rows)]
+        history = [(_raw(body), _raw(stored).hex()) for body, stored in reversed(rows)]
+        if found is not None and (not history or history[-1][1] != _raw(found[1]).hex()):
+            raise JournalCorrupt(
+                f"effect {effect_id}: its last entry is not the one that the index names: an entry was removed, or the index was "
+                "edited. Nothing was sent. Restore the journal from a copy that verifies."
+            )
+        return history
 
     def _open_ids(self) -> list[tuple[str, str]]:
         return self._query(_OPEN, ())
@@ -355,7 +444,9 @@ class SQLiteJournal(Journal):
     def _query(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         self._here()
         try:
-            return self._reader().execute(statement, values).fetchall()
+            reader = self._reader()
+            with reader.lock:
+                return reader.connection.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise self._translated(error) from error
 
@@ -363,11 +454,11 @@ class SQLiteJournal(Journal):
         seq = 0
         while rows := self._query(_SCAN, (seq,)):
             for seq, effect_id, body, stored, link in rows:  # noqa: B007 - the last one is where the next page begins
-                yield effect_id, body, bytes(stored).hex(), bytes(link).hex()
+                yield effect_id, _raw(body), _raw(stored).hex(), _raw(link).hex()
 
     def _check_heads(self, heads: dict[str, str]) -> list[str]:
         rows = self._query("SELECT effect_id, head FROM effects", ())
-        known = {effect_id: bytes(head).hex() for effect_id, head in rows}
+        known = {effect_id: _raw(head).hex() for effect_id, head in rows}
         return [
             f"effect {effect_id}: its row in the index does not name its last entry"
             for effect_id in sorted(heads.keys() | known.keys())
@@ -386,5 +477,60 @@ class SQLiteJournal(Journal):
         return {worker for (worker,) in self._writer.execute(_OPEN_WORKERS).fetchall()}
 
 
+class _Reader:
+    """A connection of one thread, and the lock that is held while it is used."""
+
+    __slots__ = ("connection", "lock")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.lock = threading.Lock()
+
+
+def _history(connection: sqlite3.Connection, effect_id: str) -> tuple[tuple[int, Any] | None, list[tuple[Any, Any]]]:
+    found: tuple[int, Any] | None = connection.execute(_HEAD, (effect_id,)).fetchone()
+    return found, connection.execute(_HISTORY, found[:1]).fetchall() if found is not None else []
+
+
+def _raw(value: Any) -> bytes:
+    """The bytes of a stored value, also where an edit left a text or a number in their place: then no hash matches."""
+    return value if type(value) is bytes else str(value).encode()
+
+
+_journals: weakref.WeakSet[SQLiteJournal] = weakref.WeakSet()
+"""The journals of this process."""
+_connecting = threading.RLock()
+"""Held while a connection is made or let go. Taken after a journal's lead, before a reader's lock."""
+_held_for_fork: list[tuple[list[SQLiteJournal], list[_Reader]]] = []
 _LEFT_TO_THE_PARENT: list[object] = []
-"""What a forked child inherited and must neither use nor close."""
+"""What a forked child inherited in the middle of something, and must neither use nor close."""
+
+
+def _before_fork() -> None:
+    journals = list(_journals)
+    for journal in journals:
+        journal._before_fork()
+    _connecting.acquire()
+    readers = [reader for journal in journals for reader in journal._opened]
+    for reader in readers:
+        reader.lock.acquire()
+    _held_for_fork.append((journals, readers))
+
+
+def _after_fork_in_parent() -> None:
+    journals, readers = _held_for_fork.pop()
+    for reader in readers:
+        reader.lock.release()
+    _connecting.release()
+    for journal in journals:
+        journal._after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    journals, _ = _held_for_fork.pop()
+    for journal in journals:
+        journal._after_fork_in_child()
+    _connecting.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -23,7 +23,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from interlock.errors import JournalUnavailable, JournalUnsuitable
+from interlock.errors import JournalError, JournalUnavailable, JournalUnsuitable
 from interlock.ports import Liveness
 
 _NETWORK = frozenset(
@@ -78,6 +78,8 @@ class Worker:
     def begin(self, place: tuple[str, int]) -> None:
         """A send is about to begin."""
         with self.lock:
+            if self.is_closing or self.is_abandoned:
+                raise JournalError("this journal was closed, or its worker died in a simulated crash; open a new one.")
             self.sending[place] += 1
             if place in self.ended:
                 self._tell(place, "begun")  # until it ends, when the last word is said again
@@ -103,6 +105,7 @@ class Worker:
         """Be dead to others, with nothing in flight."""
         with self.lock:
             self.is_abandoned = True
+            self.sending.clear()
             with contextlib.suppress(OSError):
                 os.write(self.fd, _WHOLE.encode())
             self.release()
@@ -121,6 +124,11 @@ class Worker:
             os.close(fd)
         with _local_lock:
             _local.pop(self.id, None)
+
+    def is_sending(self, effect_id: str) -> bool:
+        """Whether a send of that effect is running."""
+        with self.lock:
+            return any(effect_id == sending for sending, _ in self.sending)
 
     def sighting(self, place: tuple[str, int]) -> Liveness:
         """What this process knows about a send of its own."""
@@ -164,6 +172,11 @@ def probe(directory: Path, worker_id: str, place: tuple[str, int]) -> Liveness:
         fd = os.open(directory / f"{worker_id}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return Liveness.CUT_OFF
+    except OSError as error:
+        raise JournalUnavailable(
+            f"it cannot be told whether worker {worker_id} still sends: its lock file in {directory} cannot be opened "
+            f"({error.strerror}). Nothing was sent. Give this process access to it, or more file descriptors."
+        ) from error
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
