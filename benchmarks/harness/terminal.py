@@ -8,7 +8,6 @@ from typing import Any
 
 from benchmarks.report import grid, number
 
-
 WIDTH = 110
 
 

@@ -89,7 +89,7 @@ def run(options: Options, progress: Progress) -> Document:
         ),
         report=_report(),
         cells=cells,
-        measures=[*_crash_measures(cells), *_stop_measures(cells)],
+        measures=[*crash_measures(cells), *stop_measures(cells)],
     )
 
 
@@ -172,7 +172,8 @@ def _play(service: LocalStripe, directory: Path, case: Case, number: int) -> Cel
     )
 
 
-def _crash_measures(cells: Sequence[Cell]) -> Iterator[Measure]:
+def crash_measures(cells: Sequence[Cell]) -> Iterator[Measure]:
+    """For each tier and crash point: both arms' medians with their spread, and the ratio that must hold."""
     for tier in TIERS:
         for point in POINTS:
             row = f"crash_{point}"
@@ -202,7 +203,8 @@ def _crash_measures(cells: Sequence[Cell]) -> Iterator[Measure]:
     yield Measure(name="declared pause before an absent is trusted", value=SETTLE_AFTER_S, unit="s")
 
 
-def _stop_measures(cells: Sequence[Cell]) -> Iterator[Measure]:
+def stop_measures(cells: Sequence[Cell]) -> Iterator[Measure]:
+    """How often the stopped sender and the one that asked meanwhile came to exactly one refund."""
     stopped = [cell for cell in cells if cell.row == STOPPED]
     once = sum(cell.money_minor == APPROVED_MINOR for cell in stopped)
     yield Measure(
