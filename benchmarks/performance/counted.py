@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.performance.subject import new_order, opened
 
-WARM_UP, STRETCH, LONG = 5, 90, 4000
+WARM_UP, STRETCH, LONG = 5, 200, 4000
 """Effects before the first mark, in the stretch without a checkpoint, and in the one with checkpoints."""
 
 

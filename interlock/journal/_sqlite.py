@@ -6,7 +6,7 @@
 A commit is one transaction: compare the head, insert the entries, link them, move the head; one fsync of the log, shared by all that
 commit at the same time (`_group`). Entries are only ever appended at the end of the table, and an effect's history is walked backwards
 from its head, so both cost the same however much is stored. SQLite folds its log into the file once it holds `CHECKPOINT_PAGES`
-pages, within the commit that reaches that number: about one commit in a thousand.
+pages, within the commit that reaches that number: about one commit in five hundred.
 
 Names in the file are API: pinned by a test.
 """
@@ -39,7 +39,9 @@ from interlock.ports import Liveness
 
 APPLICATION_ID = 0x494E544C
 """Marks the file as a journal of ours ("INTL")."""
-CHECKPOINT_PAGES = 8192
+CHECKPOINT_PAGES = 2000
+"""How long the log grows before it is folded into the file. Until it has once reached that length each fsync also writes the file's new
+size, at about twice the cost; and whoever opens the journal after a crash reads all of it first (some 3 ms for each 1,000 pages)."""
 BUSY_S = 10.0
 """How long a commit waits for another process's commit, in seconds."""
 
