@@ -13,9 +13,11 @@ This module must not know what a target or a premise is.
 from __future__ import annotations
 
 import abc
+import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -213,12 +215,20 @@ class Journal(abc.ABC):
 
     @final
     def verify(self) -> Verification:
-        """Read everything and check bytes, both chains, the order of entries, and the list of open effects."""
+        """Read everything and check bytes, both chains, the order of entries, and the list of open effects.
+
+        What others write meanwhile is not seen; they are not held up.
+        """
+        with self._snapshot():
+            return self._verify()
+
+    def _verify(self) -> Verification:
         problems: list[str] = []
         heads: dict[str, tuple[str, int, Kind]] = {}
+        names: dict[str, str] = {}
         link = ""
         count = 0
-        for effect_id, body, stored_hash, stored_link in self._scan():
+        for effect_id, body, stored_hash, stored_link in self._readable(problems):
             count += 1
             link = link_hash(link, stored_hash)
             if stored_link != link:
@@ -233,19 +243,40 @@ class Journal(abc.ABC):
                     )
                 check_transition(before, entry.kind, effect_id=effect_id)
                 heads[effect_id] = (stored_hash, n + 1, entry.kind)
+                if n == 0:
+                    names[effect_id] = sys.intern(str(entry.data.get("effect", "")))
             except Exception as error:  # noqa: BLE001 - every defect becomes a sentence; verify never stops at the first
                 problems.append(f"entry {count}: {error}")
                 heads[effect_id] = (stored_hash, n + 1, before or Kind.PROPOSED)
-        expected_open = {effect_id for effect_id, (_, _, kind) in heads.items() if kind in OPEN}
-        listed = {effect_id for effect_id, _ in self._open_ids()}
-        problems.extend(
-            f"effect {effect_id} is open but not listed as open" for effect_id in sorted(expected_open - listed)
-        )
-        problems.extend(
-            f"effect {effect_id} is listed as open but is not" for effect_id in sorted(listed - expected_open)
-        )
-        problems.extend(self._check_heads({effect_id: head for effect_id, (head, _, _) in heads.items()}))
+        try:
+            problems += self._check_index(heads, names)
+        except JournalCorrupt as error:
+            problems.append(f"the index of effects cannot be read: {error}")
         return Verification(count, len(heads), tuple(problems), link)
+
+    def _readable(self, problems: list[str]) -> Iterator[tuple[str, bytes, str, str]]:
+        """What can be read of the journal; that the rest cannot is a problem, not the end of the check."""
+        try:
+            yield from self._scan()
+        except JournalCorrupt as error:
+            problems.append(f"the journal cannot be read to its end: {error}")
+
+    def _check_index(self, heads: Mapping[str, tuple[str, int, Kind]], names: Mapping[str, str]) -> list[str]:
+        problems: list[str] = []
+        expected = {effect_id for effect_id, (_, _, kind) in heads.items() if kind in OPEN}
+        listed = dict(self._open_ids())
+        problems += [
+            f"effect {effect_id} is open but not listed as open" for effect_id in sorted(expected - listed.keys())
+        ]
+        problems += [
+            f"effect {effect_id} is listed as open but is not" for effect_id in sorted(listed.keys() - expected)
+        ]
+        problems += [
+            f"effect {effect_id} is listed as one of {listed[effect_id]!r}, but was proposed as one of {names[effect_id]!r}"
+            for effect_id in sorted(expected & listed.keys() & names.keys())
+            if listed[effect_id] != names[effect_id]
+        ]
+        return problems + self._check_heads({effect_id: head for effect_id, (head, _, _) in heads.items()})
 
     @abc.abstractmethod
     def begin_send(self, effect_id: str, n: int) -> None:
@@ -286,6 +317,10 @@ class Journal(abc.ABC):
     @abc.abstractmethod
     def _open_ids(self) -> list[tuple[str, str]]:
         """(effect id, name) of the open effects, oldest first."""
+
+    def _snapshot(self) -> contextlib.AbstractContextManager[None]:
+        """Within it, `_scan`, `_open_ids` and `_check_heads` show one moment to this thread."""
+        return contextlib.nullcontext()
 
     @abc.abstractmethod
     def _scan(self) -> Iterator[tuple[str, bytes, str, str]]:

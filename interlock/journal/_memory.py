@@ -5,6 +5,7 @@ Nothing here survives the process. Each `MemoryJournal` object is one worker; se
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections import Counter
@@ -142,6 +143,11 @@ class MemoryJournal(Journal):
             self._check_usable()
             listed = sorted((place, effect_id, name) for effect_id, (place, name) in self.store.open.items())
         return [(effect_id, name) for _, effect_id, name in listed]
+
+    @contextlib.contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        with self.store.lock:
+            yield
 
     def _scan(self) -> Iterator[tuple[str, bytes, str, str]]:
         with self.store.lock:

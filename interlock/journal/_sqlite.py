@@ -101,6 +101,9 @@ _MOVE = _Rows(
     "(?, ?, ?, ?, ?, ?, ?)",
 )
 _UNKNOWN: tuple[str, int | None] = ("", None)
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA})
+_UNSUITABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
 
 
 class SQLiteJournal(Journal):
@@ -120,7 +123,7 @@ class SQLiteJournal(Journal):
         self.directory = Path(directory).absolute()
         self._workers = self.directory / "workers"
         try:
-            self._workers.mkdir(parents=True, exist_ok=True)
+            _make(self._workers)
         except (FileExistsError, NotADirectoryError) as error:
             raise JournalUnsuitable(f"{self.directory} is not a directory: {error}. Name a directory.") from error
         except OSError as error:
@@ -137,22 +140,20 @@ class SQLiteJournal(Journal):
 
     def _start(self) -> None:
         """Connect as a new worker of this process."""
-        self._readers = threading.local()
         self._opened: list[_Reader] = []
+        self._idle: list[_Reader] = []
+        self._pinned = threading.local()
         self._writer: sqlite3.Connection | None = self._connect()
         self._group = GroupCommit(self._store)
         try:
             self._me = liveness.new_worker(self._workers)
-            keep = self._workers_of_open_effects()
-        except sqlite3.Error as error:
-            raise self._translated(error) from error
         except OSError as error:
             raise JournalUnavailable(
                 f"no lock file can be made in {self._workers}: {error.strerror}. Nothing was sent. "
                 "See to the disk (space, permission, open files), then try again."
             ) from error
         self._pid = os.getpid()
-        liveness.clean(self._workers, keep)
+        liveness.clean(self._workers, self._workers_of_open_effects)
 
     def _here(self, effect_id: str | None = None) -> None:
         """Be usable, in the process that connected: a forked child starts over as a worker of its own.
@@ -242,7 +243,7 @@ class SQLiteJournal(Journal):
         """
         if not self._is_held:
             self._is_torn = True
-            _LEFT_TO_THE_PARENT.append((self._opened, self._writer, self._readers))
+            _LEFT_TO_THE_PARENT.append((self._opened, self._writer))
             return
         for reader in self._opened:
             with contextlib.suppress(sqlite3.Error):
@@ -250,7 +251,7 @@ class SQLiteJournal(Journal):
         if self._writer is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._writer.close()
-        self._opened, self._writer, self._readers = [], None, threading.local()
+        self._opened, self._idle, self._writer = [], [], None
 
     # --- connections -------------------------------------------------------------------------------------------------
 
@@ -267,10 +268,10 @@ class SQLiteJournal(Journal):
                 if connection is not None:
                     connection.close()
                 # Two processes that make the file at the same moment: one of them is told that it is locked, at once.
-                if "locked" in str(error) and time.monotonic() < until:
+                if _code(error) in _BUSY and time.monotonic() < until:
                     time.sleep(0.01)
                     continue
-                raise self._translated(error) from error
+                raise self._translated(error, is_opening=True) from error
             except BaseException:
                 if connection is not None:
                     connection.close()
@@ -285,6 +286,7 @@ class SQLiteJournal(Journal):
                 f"{self.directory} cannot hold SQLite's write-ahead log (mode {mode}). Put the journal on a local disk."
             )
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's cache, too; of no effect elsewhere
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute("PRAGMA cache_size = -65536")
         if application == APPLICATION_ID and version == FORMAT_VERSION:
@@ -318,19 +320,41 @@ class SQLiteJournal(Journal):
             )
         return application, version
 
-    def _reader(self) -> _Reader:
-        reader: _Reader | None = getattr(self._readers, "reader", None)
-        if reader is None:
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read with, this thread's until it is given back. There are as many as ever read at one time."""
+        pinned: sqlite3.Connection | None = getattr(self._pinned, "connection", None)
+        if pinned is not None:
+            yield pinned
+            return
+        try:
+            reader = self._idle.pop()
+        except IndexError:
             with _connecting:
-                reader = self._readers.reader = _Reader(self._connect())
+                reader = _Reader(self._connect())
                 self._opened.append(reader)
-        return reader
+        with reader.lock:
+            try:
+                yield reader.connection
+            except sqlite3.Error:  # it may be in any state
+                with contextlib.suppress(sqlite3.Error):
+                    reader.connection.close()
+                with contextlib.suppress(ValueError):
+                    self._opened.remove(reader)
+                raise
+            self._idle.append(reader)
 
-    def _translated(self, error: sqlite3.Error) -> JournalError:
-        text = str(error)
-        if "malformed" in text or "not a database" in text:
+    def _translated(self, error: sqlite3.Error, *, is_opening: bool = False) -> JournalError:
+        code = _code(error)
+        text = f"{error} ({getattr(error, 'sqlite_errorname', type(error).__name__)})"
+        if code in _DAMAGED or "Could not decode" in text:
             return JournalCorrupt(
-                f"{self.directory / 'journal.db'} is damaged or no journal ({text}). Nothing was sent. Restore it from a copy."
+                f"{self.directory / 'journal.db'} is damaged or no journal: {text}. Nothing was sent. Restore it from a copy that "
+                "verifies."
+            )
+        if is_opening and code in _UNSUITABLE:
+            return JournalUnsuitable(
+                f"{self.directory / 'journal.db'} cannot be opened for writing: {text}. Give a directory that this user may write."
             )
         return JournalUnavailable(
             f"the journal in {self.directory} cannot be used now: {text}. Nothing that is not on it is sent. "
@@ -358,9 +382,12 @@ class SQLiteJournal(Journal):
         """Store a batch in one transaction; if that fails, each write alone, so that an error goes to its owner."""
         try:
             return list(self._transaction(batch))
-        except Exception as error:  # noqa: BLE001 - handed to the writer that waits for it
-            if len(batch) == 1:
-                return [self._translated(error) if isinstance(error, sqlite3.Error) else error]
+        except Exception as error:  # noqa: BLE001 - handed to the writers that wait for it
+            is_anybodys = (
+                isinstance(error, sqlite3.Error) and _code(error) in _BUSY
+            )  # each alone would wait as long again
+            if len(batch) == 1 or is_anybodys:
+                return [self._translated(error) if isinstance(error, sqlite3.Error) else error] * len(batch)
         return [self._store((prepared,))[0] for prepared in batch]
 
     def _transaction(self, batch: Sequence[Prepared]) -> list[bool]:
@@ -424,9 +451,8 @@ class SQLiteJournal(Journal):
             if is_writers and self._writer is not None:
                 found, rows = _history(self._writer, effect_id)
             else:
-                reader = self._reader()
-                with reader.lock:
-                    found, rows = _history(reader.connection, effect_id)
+                with self._reading() as connection:
+                    found, rows = _history(connection, effect_id)
         except sqlite3.Error as error:
             raise self._translated(error) from error
         finally:
@@ -446,9 +472,24 @@ class SQLiteJournal(Journal):
     def _query(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         self._here()
         try:
-            reader = self._reader()
-            with reader.lock:
-                return reader.connection.execute(statement, values).fetchall()
+            with self._reading() as connection:
+                return connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    @contextlib.contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """One moment of the file; a fork waits until it is over, and the log is folded into the file only afterwards."""
+        self._here()
+        try:
+            with self._reading() as connection:
+                connection.execute("BEGIN")
+                self._pinned.connection = connection
+                try:
+                    yield
+                finally:
+                    del self._pinned.connection
+                    connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise self._translated(error) from error
 
@@ -475,12 +516,15 @@ class SQLiteJournal(Journal):
 
     def _workers_of_open_effects(self) -> set[str]:
         """Workers that an open effect names: their lock files still have something to tell."""
-        assert self._writer is not None
-        return {worker for (worker,) in self._writer.execute(_OPEN_WORKERS).fetchall()}
+        try:
+            with self._reading() as connection:
+                return {worker for (worker,) in connection.execute(_OPEN_WORKERS).fetchall()}
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
 
 
 class _Reader:
-    """A connection of one thread, and the lock that is held while it is used."""
+    """A connection to read with, and the lock that is held while it is used."""
 
     __slots__ = ("connection", "lock")
 
@@ -492,6 +536,25 @@ class _Reader:
 def _history(connection: sqlite3.Connection, effect_id: str) -> tuple[tuple[int, Any] | None, list[tuple[Any, Any]]]:
     found: tuple[int, Any] | None = connection.execute(_HEAD, (effect_id,)).fetchone()
     return found, connection.execute(_HISTORY, found[:1]).fetchall() if found is not None else []
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code; 0 where the error is not SQLite's own."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
+def _make(directory: Path) -> None:
+    """Make a directory, and those above it, so that they are still there after a power failure."""
+    missing = [place for place in (directory, *directory.parents) if not place.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    for place in reversed(missing):
+        with contextlib.suppress(OSError):  # not every system can do this for a directory, or lets this user
+            descriptor = os.open(place.parent, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def _raw(value: Any) -> bytes:

@@ -17,9 +17,12 @@ import contextlib
 import errno
 import fcntl
 import os
+import random
+import re
 import secrets
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,9 +30,37 @@ from interlock.errors import JournalError, JournalUnavailable, JournalUnsuitable
 from interlock.ports import Liveness
 
 _NETWORK = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p", "lustre", "glusterfs"}
-    | {"fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone"}
+    {
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "ncpfs",
+        "afs",
+        "coda",
+        "ceph",
+        "9p",
+        "lustre",
+        "glusterfs",
+        "beegfs",
+        "gpfs",
+        "pvfs2",
+    }
+    | {
+        "ocfs2",
+        "gfs2",
+        "vboxsf",
+        "prl_fs",
+        "fuse.vmhgfs-fuse",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+        "fuse.ceph",
+        "fuse.cephfs",
+    }
+    | {"fuse.s3fs", "fuse.gcsfuse", "fuse.mount-s3", "fuse.blobfuse2", "fuse.juicefs", "fuse.rclone"}
 )
+"""File systems that several machines may have mounted, or whose memory maps are not those of one kernel."""
 _WHOLE = "worker ended\n"
 
 _local: dict[str, Worker] = {}
@@ -197,22 +228,31 @@ def probe(directory: Path, worker_id: str, place: tuple[str, int]) -> Liveness:
     return Liveness.ALIVE if is_held else Liveness.GONE
 
 
-def clean(directory: Path, keep: set[str], *, at_most: int = 64) -> None:
-    """Remove lock files of workers that are gone and that no open effect names. Bounded work; a failure is of no matter."""
-    with contextlib.suppress(OSError):
-        for count, path in enumerate(directory.glob("*.lock")):
-            if count >= at_most:
-                return
-            if path.stem in keep or path.stem in _local:
-                continue
+def clean(directory: Path, workers_of_open_effects: Callable[[], set[str]], *, at_most: int = 64) -> None:
+    """Remove lock files of workers that are gone and that no open effect names. Bounded work; a failure is of no matter.
+
+    What is open is read only once their locks are ours: a worker that is gone for certain dispatches nothing more, so its
+    file cannot come to be needed in between.
+    """
+    with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+        paths = [path for path in directory.glob("*.lock") if path.stem not in _local]
+        gone: list[Path] = []
+        for path in random.sample(
+            paths, min(at_most, len(paths))
+        ):  # any: else the same ones would be looked at each time
             with contextlib.suppress(OSError):
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if os.fstat(fd).st_ino == os.stat(path).st_ino:
-                        path.unlink()
-                finally:
-                    os.close(fd)
+                held.callback(os.close, fd)
+                fcntl.flock(
+                    fd, fcntl.LOCK_SH | fcntl.LOCK_NB
+                )  # shared: probers must not take the dead for living meanwhile
+                if os.path.samestat(os.fstat(fd), os.stat(path)):
+                    gone.append(path)
+        if gone:
+            keep = workers_of_open_effects()
+            for path in gone:
+                if path.stem not in keep:
+                    path.unlink(missing_ok=True)
 
 
 def check_locks(directory: Path) -> None:
@@ -276,11 +316,16 @@ def _file_system(directory: Path) -> str:
     resolved = str(directory.resolve())
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
-        point = left.split(" ")[4].replace("\\040", " ")
+        point = _unescaped(left.split(" ")[4])
         inside = resolved == point or resolved.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
             best, kind = point, right.split(" ")[0]
     return kind
+
+
+def _unescaped(text: str) -> str:
+    """A path as mountinfo writes it: space, tab, newline and backslash in octal."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def _read_all(fd: int) -> str:
