@@ -1,6 +1,6 @@
 """The process that is watched: it makes effects, and marks on a file of its own where the stretches begin and end.
 
-    python -m benchmarks.performance.counted DIRECTORY
+    python -m benchmarks.performance.counted DIRECTORY STRETCH LONG
 
 A mark is an fsync of a file named `mark-...`, so whoever counts fsyncs by file sees the marks in the same list.
 """
@@ -11,26 +11,26 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.performance.subject import new_order, opened
+from benchmarks.performance.subject import Subject, new_order, opened
 
-WARM_UP, STRETCH, LONG = 5, 200, 4000
-"""Effects before the first mark, in the stretch without a checkpoint, and in the one with checkpoints."""
+WARM_UP = 5
+"""Effects before the first mark."""
 
 
-def main(directory: Path) -> None:
-    """Make the effects of both stretches."""
+def main(directory: Path, stretch: int, long: int) -> None:
+    """Make the effects of both stretches: the one without a checkpoint, and the one with checkpoints."""
     with opened(directory / "journal") as subject:
-
-        def effects(count: int) -> None:
-            for _ in range(count):
-                subject.null(new_order(), amount=2000)
-
-        effects(WARM_UP)
+        _effects(subject, WARM_UP)
         _mark(directory, "stretch")
-        effects(STRETCH)
+        _effects(subject, stretch)
         _mark(directory, "long")
-        effects(LONG)
+        _effects(subject, long)
         _mark(directory, "end")
+
+
+def _effects(subject: Subject, count: int) -> None:
+    for _ in range(count):
+        subject.null(new_order(), amount=2000)
 
 
 def _mark(directory: Path, name: str) -> None:
@@ -40,4 +40,4 @@ def _mark(directory: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -14,15 +14,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness.document import Measure
-from benchmarks.performance import counted
 
 WANTED = 2
 DATABASE, LOG = "journal.db", "journal.db-wal"
+STRETCH, LONG = 200, 4000
+"""Effects in the stretch without a checkpoint (2,000 pages of log, seven an effect, make one), and in the one with checkpoints."""
 
 SHIM = r"""
 #define _GNU_SOURCE
@@ -56,18 +57,19 @@ class Counted:
     """Names of the files that were made durable, in order."""
 
     way: str
+    effects: tuple[int, int]
     stretch: tuple[str, ...]
     long: tuple[str, ...]
 
     @property
     def per_effect(self) -> float:
         """Fsyncs for each effect where no checkpoint runs."""
-        return len(self.stretch) / counted.STRETCH
+        return len(self.stretch) / self.effects[0]
 
     @property
     def per_effect_with_checkpoints(self) -> float:
         """Fsyncs for each effect, checkpoints included."""
-        return len(self.long) / counted.LONG
+        return len(self.long) / self.effects[1]
 
     @property
     def checkpoints(self) -> int:
@@ -75,18 +77,18 @@ class Counted:
         return self.long.count(DATABASE)
 
 
-def count(directory: Path) -> Counted:
+def count(directory: Path, *, stretch: int = STRETCH, long: int = LONG) -> Counted:
     """Run the counted process and read what the kernel was asked for.
 
     Raises:
         CannotCount: neither way works here.
     """
     reasons = []
-    for way in (_strace, _shim):
-        here = directory / way.__name__.strip("_")
+    for name, way in WAYS.items():
+        here = directory / name
         here.mkdir(parents=True)
         try:
-            return _read(way.__name__.strip("_"), way(here))
+            return read(name, way(here, _watched(here, stretch, long)), (stretch, long))
         except CannotCount as reason:
             reasons.append(str(reason))
     raise CannotCount("; ".join(reasons))
@@ -102,13 +104,13 @@ def measure(directory: Path) -> tuple[list[Measure], str]:
         unknown = Measure(name=name, value=0, unit="UNKNOWN: not counted", wanted=f"exactly {WANTED}")
         return [unknown], f"Fsyncs an effect: unknown, since {reason}."
     if DATABASE in found.stretch:
-        raise RuntimeError("a checkpoint ran in the stretch that must have none: shorten counted.STRETCH")
+        raise RuntimeError("a checkpoint ran in the stretch that must have none: shorten STRETCH")
     extra = found.per_effect_with_checkpoints - found.per_effect
     return [
         Measure(
             name=name,
             value=found.per_effect,
-            unit=f"(of {counted.STRETCH} effects, by {found.way})",
+            unit=f"(of {STRETCH} effects, by {found.way})",
             wanted=f"exactly {WANTED}",
             holds=found.per_effect == WANTED,
         ),
@@ -117,18 +119,23 @@ def measure(directory: Path) -> tuple[list[Measure], str]:
             value=round(extra, 4),
             unit="an effect",
             details={
-                "spread": f"{found.checkpoints} checkpoints in {counted.LONG:,} effects",
-                "effects": counted.LONG,
+                "spread": f"{found.checkpoints} checkpoints in {LONG:,} effects",
+                "effects": LONG,
                 "checkpoints": found.checkpoints,
             },
         ),
     ], (
         f"Fsyncs an effect: {found.per_effect:g}, counted by {found.way}; checkpoints add {extra:.4f} an effect, "
-        f"one checkpoint about every {counted.LONG // max(1, found.checkpoints):,} effects."
+        f"one checkpoint about every {LONG // max(1, found.checkpoints):,} effects."
     )
 
 
-def _read(way: str, lines: Sequence[str]) -> Counted:
+def read(way: str, lines: Sequence[str], effects: tuple[int, int]) -> Counted:
+    """What the lines of `way` say.
+
+    Raises:
+        CannotCount: they do not hold the whole run.
+    """
     parts: dict[str, list[str]] = {"start": [], "stretch": [], "long": [], "end": []}
     part = "start"
     for file in _files(lines):
@@ -138,7 +145,7 @@ def _read(way: str, lines: Sequence[str]) -> Counted:
             parts[part].append(file)
     if part != "end" or LOG not in parts["start"]:
         raise CannotCount(f"{way} saw only a part of the run")
-    return Counted(way, tuple(parts["stretch"]), tuple(parts["long"]))
+    return Counted(way, effects, tuple(parts["stretch"]), tuple(parts["long"]))
 
 
 def _files(lines: Sequence[str]) -> Iterator[str]:
@@ -149,15 +156,17 @@ def _files(lines: Sequence[str]) -> Iterator[str]:
             yield rest.partition("<")[2].partition(">")[0].rpartition("/")[2]
 
 
-def _strace(directory: Path) -> Sequence[str]:
+def by_strace(directory: Path, watched: Sequence[str]) -> Sequence[str]:
+    """Run the watched process under strace, and give its lines."""
     if shutil.which("strace") is None:
         raise CannotCount("strace is not installed")
     log = directory / "log"
     traced = ["strace", "-f", "-y", "-e", "trace=fsync,fdatasync,sync_file_range,syncfs,sync,msync", "-o", str(log)]
-    return _run([*traced, *_watched(directory)], log, {}, "strace")
+    return _run([*traced, *watched], log, {}, "strace")
 
 
-def _shim(directory: Path) -> Sequence[str]:
+def by_shim(directory: Path, watched: Sequence[str]) -> Sequence[str]:
+    """Run the watched process with the shim loaded first, and give its lines."""
     compiler = shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
         raise CannotCount("no C compiler" if compiler is None else f"no shim for {sys.platform}")
@@ -168,11 +177,15 @@ def _shim(directory: Path) -> Sequence[str]:
     )
     if built.returncode:
         raise CannotCount("the C compiler did not build the shim")
-    return _run(_watched(directory), log, {"LD_PRELOAD": str(library), "FSYNC_LOG": str(log)}, "the shim")
+    return _run(watched, log, {"LD_PRELOAD": str(library), "FSYNC_LOG": str(log)}, "the shim")
 
 
-def _watched(directory: Path) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.performance.counted", str(directory)]
+WAYS: dict[str, Callable[[Path, Sequence[str]], Sequence[str]]] = {"strace": by_strace, "shim": by_shim}
+"""What can count, in the order it is tried."""
+
+
+def _watched(directory: Path, stretch: int, long: int) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.performance.counted", str(directory), str(stretch), str(long)]
 
 
 def _run(command: Sequence[str], log: Path, more: dict[str, str], way: str) -> Sequence[str]:

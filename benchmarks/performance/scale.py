@@ -92,7 +92,7 @@ def _recovery(journals: Journals, rounds: int) -> Iterator[Measure]:
         for turn in range(rounds if number else 20 * rounds):
             sides = [("small", journals.small), ("large", journals.large)]
             for name, directory in sides if turn % 2 else reversed(sides):
-                taken[name].append(_recover_s(directory, number))
+                taken[name].append(recover_s(directory, number))
         for name, stored in (("small", SMALL), ("large", journals.effects)):
             yield Measure(
                 name=f"recover() of {number} open effects, {stored:,} stored, median",
@@ -110,7 +110,8 @@ def _pair(taken: dict[str, list[float]]) -> tuple[list[float], list[float]]:
     return taken["large"], taken["small"]
 
 
-def _recover_s(directory: Path, count: int) -> float:
+def recover_s(directory: Path, count: int) -> float:
+    """Seconds that a new gate takes to recover so many effects, which are left open first."""
     leave_open(directory, count)
     gate = Interlock(directory)
     try:
