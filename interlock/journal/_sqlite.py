@@ -64,6 +64,25 @@ _HISTORY = """WITH RECURSIVE chain (seq, prev_seq, body, hash) AS (
 ) SELECT body, hash FROM chain"""
 _OPEN = "SELECT effect_id, name FROM effects WHERE is_open = 1 ORDER BY first_seq"
 _OPEN_WORKERS = "SELECT DISTINCT worker FROM effects WHERE is_open = 1"
+_POINTERS = (
+    (
+        """SELECT f.effect_id FROM effects f LEFT JOIN entries e ON e.seq = f.head_seq
+        WHERE e.effect_id IS NOT f.effect_id OR e.hash IS NOT f.head""",
+        "its row in the index does not point to its last entry",
+    ),
+    (
+        """SELECT f.effect_id FROM effects f LEFT JOIN entries e ON e.seq = f.first_seq
+        WHERE e.effect_id IS NOT f.effect_id OR e.prev_seq IS NOT NULL""",
+        "its row in the index does not point to its first entry",
+    ),
+    (
+        """SELECT effect_id FROM
+        (SELECT effect_id, prev_seq, lag(seq) OVER (PARTITION BY effect_id ORDER BY seq) AS before FROM entries)
+        WHERE prev_seq IS NOT before""",
+        "an entry of it does not point to the one before",
+    ),
+)
+"""What would lead a reader astray though every byte is right, for `verify`."""
 _SCAN = "SELECT seq, effect_id, body, hash, link FROM entries WHERE seq > ? ORDER BY seq LIMIT 1000"
 
 
@@ -306,9 +325,14 @@ class SQLiteJournal(Journal):
             JournalCorrupt: it is somebody else's.
             JournalTooNew: a later version's.
         """
+        is_alone = not connection.in_transaction
+        if is_alone:
+            connection.execute("BEGIN")  # one moment: another process may be making it
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if is_alone:
+            connection.execute("COMMIT")
         if application != APPLICATION_ID and (application or version or tables):
             raise JournalCorrupt(
                 f"{self.directory / 'journal.db'} is a database of something else. Give the journal a directory of its own."
@@ -375,8 +399,9 @@ class SQLiteJournal(Journal):
         self._here(prepared.effect_id)
         for guard in prepared.guards:
             raise ConfigurationError(f"this journal does not know the guard {guard.kind!r}; nothing was written.")
-        if any(entry.kind is Kind.DISPATCHED for entry in prepared.entries):
-            self._me.check_held()
+        for entry in prepared.entries:
+            if entry.kind is Kind.DISPATCHED:
+                self._me.check_held()
 
     def _store(self, batch: Sequence[Prepared]) -> list[Result]:
         """Store a batch in one transaction; if that fails, each write alone, so that an error goes to its owner."""
@@ -502,11 +527,14 @@ class SQLiteJournal(Journal):
     def _check_heads(self, heads: dict[str, str]) -> list[str]:
         rows = self._query("SELECT effect_id, head FROM effects", ())
         known = {effect_id: _raw(head).hex() for effect_id, head in rows}
-        return [
+        problems = [
             f"effect {effect_id}: its row in the index does not name its last entry"
             for effect_id in sorted(heads.keys() | known.keys())
             if heads.get(effect_id) != known.get(effect_id)
         ]
+        for statement, what in _POINTERS:
+            problems.extend(f"effect {effect_id}: {what}" for (effect_id,) in self._query(statement, ()))
+        return problems
 
     # --- liveness ----------------------------------------------------------------------------------------------------
 

@@ -359,6 +359,29 @@ class JournalContract:
         assert (verification.entries, verification.effects) == (10, 2)
         assert self.restarted(journal).verify() == verification
 
+    def test_verify_looks_at_one_moment(self) -> None:
+        """A journal that others write to meanwhile verifies: what comes during the look is not taken for damage."""
+        writer, looker = self.journal(), self.journal()
+        ending = threading.Event()
+
+        def work(number: int) -> bool:
+            if number == 0:
+                try:
+                    for _ in range(15):
+                        verification = looker.verify()
+                        assert verification.ok, verification.problems
+                finally:
+                    ending.set()
+                return True
+            step = 0
+            while not ending.is_set() and step < 2_000:
+                self.write(writer, f"e{step}")
+                self.write(writer, f"e{step}", (Kind.COMMITTED,))
+                step += 1
+            return step > 0
+
+        assert all(_at_once(2, work))
+
     # --- liveness ------------------------------------------------------------------------------------------------------
 
     def test_a_worker_that_sends_is_alive(self) -> None:
