@@ -350,11 +350,11 @@ class _Call:
         elif kind is Send:
             if type(answer) is Landed:
                 self._landed = answer
-            elif type(answer) is Unclear:
-                if answer.still_running:
-                    self._claim = None
-                else:
-                    self._release(answered=False)
+            elif type(answer) is Unclear and answer.still_running:
+                self._claim = None
+            else:
+                # This send is over, whatever is made of it: what recovers the effect now, here or elsewhere, must see so.
+                self._release(answered=False)
 
     def _release(self, *, answered: bool) -> None:
         assert self._claim is not None
