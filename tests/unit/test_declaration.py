@@ -1,0 +1,137 @@
+"""What cannot be kept is refused when it is declared, with the effect, the option and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from interlock import Interlock, at_least, tolerates
+from interlock.errors import ConfigurationError
+from interlock.journal import MemoryJournal
+
+
+def refund(order: str, amount: int, idempotency_key: str) -> None:
+    """A function to gate."""
+
+
+KEY: dict[str, Any] = {"key": lambda order: order}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"key": "refund"}, r"key= must be a function"),
+        ({"key": lambda order, idempotency_key: order}, r"key= asks for 'idempotency_key'"),
+        ({"premises": lambda ordre: {}}, r"premises= asks for 'ordre'.*order, amount, idempotency_key"),
+        ({"allowed": lambda *args: True}, r"allowed= takes \*args by position"),
+        ({"lookup": "find"}, r"lookup= is 'find'"),
+        ({"expect": {"eligible": True}}, r"expect= without premises="),
+        ({"premises": lambda: {"x": 1}, "expect": [True]}, r"expect= is a dict"),
+        (
+            {"premises": lambda: {"x": 1}, "expect": {"x": tolerates(lambda seen, now, price: True, why="it may")}},
+            r"asks for 'price'",
+        ),
+        ({"dedupes": "yes"}, r"dedupes= is 'yes'"),
+        ({"window": 3600}, r"window= .* needs dedupes=True"),
+        ({"dedupes": True, "window": 20, "timeout": 30}, r"window= \(20 s\) is not longer than timeout="),
+        ({"dedupes": True, "window": timedelta(0)}, r"window= is"),
+        ({"timeout": 0}, r"timeout= is 0"),
+        ({"settle_after": -1}, r"settle_after= is -1"),
+        ({"lookup_lag": "1s"}, r"lookup_lag= is '1s'"),
+        ({"wait": True}, r"wait= is True"),
+        ({"binds": "order"}, r"binds= is one text"),
+        ({"binds": []}, r"binds= is empty"),
+        ({"binds": ["price"]}, r"binds= names 'price'"),
+        ({"ignore": ["amount"]}, r"recovery after a crash could not supply"),
+        ({"ignore": ["amount"], "context": {"other": 1}}, r"recovery after a crash could not supply"),
+        ({"context": 7}, r"context= is 7"),
+        ({"rejected_on": "CardError"}, r"rejected_on= holds 'CardError'"),
+        ({"not_sent_on": (Exception,)}, r"not_sent_on= holds Exception"),
+        ({"in_use_on": BaseException}, r"in_use_on= holds BaseException"),
+    ],
+)
+def test_options_that_cannot_be_kept(options: dict[str, Any], told: str) -> None:
+    """A wrong option is an error at once that names the effect and says what to do."""
+    gate = Interlock(journal=MemoryJournal())
+    with pytest.raises(ConfigurationError, match=told) as refused:
+        gate.effect(**(KEY | options))(refund)
+    assert "refund" in str(refused.value)
+    assert not gate.effects
+
+
+def variadic(*orders: str) -> None: ...
+def keywords(order: str, **more: Any) -> None: ...
+def positional(order: str, /) -> None: ...
+def generator(order: str) -> Any:
+    yield order
+
+
+class Agent:
+    """A class with a method."""
+
+    def refund(self, order: str) -> None:
+        """A method."""
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (variadic, "no name that the record could keep"),
+        (keywords, "no name that the record could keep"),
+        (positional, "no name that the record could keep"),
+        (generator, "a generator has no one moment"),
+        (Agent.refund, "the bound method"),
+        (lambda order: None, "give name="),
+        (7, "give name=|goes on a function"),
+    ],
+)
+def test_functions_that_cannot_be_gated(function: Callable[..., Any], told: str) -> None:
+    """A function whose call could not be put on record and made again is refused where it is declared."""
+    with pytest.raises(ConfigurationError, match=told):
+        Interlock(journal=MemoryJournal()).effect(**KEY)(function)
+
+
+def test_a_misspelt_option_is_no_option() -> None:
+    """An option that does not exist is an error, never passed over."""
+    with pytest.raises(TypeError, match="premise"):
+        Interlock(journal=MemoryJournal()).effect(**KEY, premise=dict)
+
+
+def test_dedupes_needs_the_key_to_be_passed_on() -> None:
+    """A function that never gets the key cannot make a service dedupe on it."""
+    with pytest.raises(ConfigurationError, match="takes no idempotency_key"):
+        Interlock(journal=MemoryJournal()).effect(**KEY, dedupes=True, name="pay")(lambda order: None)
+
+
+def test_two_functions_of_one_name() -> None:
+    """Two functions of one name are refused: recovery could not tell which to call."""
+    gate = Interlock(journal=MemoryJournal())
+    gate.effect(**KEY)(refund)
+    with pytest.raises(ConfigurationError, match="another name="):
+        gate.effect(**KEY)(refund)
+    gate.effect(**KEY, name="refund_again")(refund)
+
+
+def test_a_gate_needs_one_journal() -> None:
+    """Neither a directory nor a journal, or both, is refused."""
+    for options in ({}, {"directory": ".interlock", "journal": MemoryJournal()}):
+        with pytest.raises(ConfigurationError, match="where the journal lives"):
+            Interlock(**options)
+
+
+def test_a_bound_method_can_be_gated() -> None:
+    """The bound method of an object that the program makes again on start is fine."""
+    gate = Interlock(journal=MemoryJournal())
+    assert str(gate.effect(**KEY)(Agent().refund)("1")) == "COMMITTED"
+
+
+def test_what_is_sent_carries_the_declared_tier() -> None:
+    """The tier is derived from what is declared."""
+    gate = Interlock(journal=MemoryJournal())
+    one = gate.effect(**KEY, dedupes=True, window=60, name="one")(refund)
+    two = gate.effect(**KEY, lookup=lambda: None, name="two")(refund)
+    three = gate.effect(**KEY, premises=lambda: {"n": 1}, expect={"n": at_least(1)}, name="three")(refund)
+    assert [effect.capabilities.tier for effect in (one, two, three)] == [1, 2, 3]
