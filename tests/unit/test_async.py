@@ -1,0 +1,198 @@
+"""On an event loop: time-outs, cancellation and late answers; sync and async mixed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from interlock import EffectFunction, Interlock, NotSent
+from interlock.journal import MemoryJournal
+
+
+class Mail:
+    """An async effect whose answer comes when the test says so."""
+
+    def __init__(self, **options: Any) -> None:
+        self.journal = MemoryJournal()
+        self.gate = Interlock(journal=self.journal)
+        self.started = asyncio.Event()
+        self.answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.sent: list[str] = []
+
+        async def mail(to: str) -> str:
+            self.sent.append(to)
+            self.started.set()
+            return await asyncio.shield(self.answer)
+
+        self.effect: EffectFunction[Any] = self.gate.effect(key=lambda to: to, **options)(mail)
+
+    async def settle(self) -> None:
+        """Let the loop do what is due."""
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+async def test_a_time_out_leaves_the_claim_with_the_send() -> None:
+    """After `timeout` the call returns, nobody may send again, and the late answer settles the effect."""
+    mail = Mail(timeout=0.01)
+    outcome = await mail.effect("ada")
+    assert str(outcome) == "IN_FLIGHT:sender_alive"
+    assert "0.01 s" in outcome.detail
+    assert str(await mail.effect("ada")) == "IN_FLIGHT:sender_alive"
+    assert [str(o) for o in await mail.gate.arecover()] == ["IN_FLIGHT:sender_alive"]
+    mail.answer.set_result("queued")
+    await mail.settle()
+    again = await mail.effect("ada")
+    assert (str(again), again.value, mail.sent) == ("DUPLICATE_IGNORED", "queued", ["ada"])
+
+
+async def test_cancelling_the_caller_does_not_call_back_the_send() -> None:
+    """The caller is cancelled in the middle: the claim stays, and what the send comes to is recorded."""
+    mail = Mail()
+    task = asyncio.ensure_future(mail.effect("ada"))
+    await mail.started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert str(await mail.effect("ada")) == "IN_FLIGHT:sender_alive"
+    mail.answer.set_result("queued")
+    await mail.settle()
+    assert str(await mail.effect("ada")) == "DUPLICATE_IGNORED"
+    assert mail.sent == ["ada"]
+
+
+async def test_a_late_no_is_recorded_too() -> None:
+    """The late answer is that nothing left: FAILED, and it may be tried again."""
+    mail = Mail(timeout=0.01)
+    await mail.effect("ada")
+    mail.answer.set_exception(NotSent("offline"))
+    await mail.settle()
+    assert mail.gate.journal.open_effects() == []
+    mail.answer = asyncio.get_running_loop().create_future()
+    mail.answer.set_result("queued")
+    assert str(await mail.effect("ada")) == "COMMITTED"
+
+
+async def test_a_late_error_frees_the_claim() -> None:
+    """The late answer is an error that says nothing: the effect can be recovered, here AMBIGUOUS."""
+    mail = Mail(timeout=0.01)
+    await mail.effect("ada")
+    mail.answer.set_exception(TimeoutError())
+    await mail.settle()
+    assert str(await mail.effect("ada")) == "AMBIGUOUS"
+
+
+async def test_a_send_cancelled_from_inside_is_unknown() -> None:
+    """A function that raises CancelledError by itself has not cancelled the call: the fate is unknown."""
+    mail = Mail()
+    mail.answer.cancel()
+    assert str(await mail.effect("ada")) == "AMBIGUOUS"
+
+
+def test_a_loop_that_ends_in_the_middle_of_a_send() -> None:
+    """The event loop is shut down while a send runs: the send is known to be over, and the next process recovers."""
+    journal = MemoryJournal()
+    gate = Interlock(journal=journal)
+
+    @gate.effect(key=lambda to: to, timeout=0.01)
+    async def mail(to: str) -> None:
+        await asyncio.sleep(3600)
+
+    async def main() -> str:
+        return str(await mail("ada"))
+
+    assert asyncio.run(main()) == "IN_FLIGHT:sender_alive"
+    other = Interlock(journal=MemoryJournal(journal.store))
+    other.effect(key=lambda to: to, name="mail")(lambda to: None)
+    assert [str(outcome) for outcome in other.recover()] == ["AMBIGUOUS"]
+
+
+async def test_parallel_calls_of_one_key_are_one_send() -> None:
+    """Ten tasks ask at the same moment: one sends, and with wait= all get its result."""
+    mail = Mail(wait=5)
+    tasks = [asyncio.ensure_future(mail.effect("ada")) for _ in range(10)]
+    await mail.started.wait()
+    mail.answer.set_result("queued")
+    outcomes = await asyncio.gather(*tasks)
+    assert sorted(str(outcome) for outcome in outcomes) == ["COMMITTED"] + ["DUPLICATE_IGNORED"] * 9
+    assert mail.sent == ["ada"]
+
+
+async def test_cancellation_at_every_moment_loses_nothing() -> None:
+    """Cancelled after any number of turns of the loop: never sent twice, and settled when asked again."""
+    for turns in range(25):
+        mail = Mail()
+        mail.answer.set_result("queued")
+        task = asyncio.ensure_future(mail.effect("ada"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await mail.settle()
+        again = await mail.effect("ada")
+        assert len(mail.sent) <= 1
+        assert again.ok if mail.sent else str(again) in ("COMMITTED", "AMBIGUOUS"), turns
+
+
+async def test_sync_callbacks_of_an_async_effect_do_not_block_the_loop() -> None:
+    """Plain callbacks of an async effect run beside the loop; async ones on it."""
+    import threading
+
+    gate = Interlock(journal=MemoryJournal())
+    where: list[bool] = []
+    loop_thread = threading.get_ident()
+
+    async def allowed() -> bool:
+        where.append(threading.get_ident() == loop_thread)
+        return True
+
+    def premises() -> dict[str, int]:
+        where.append(threading.get_ident() == loop_thread)
+        return {"n": 1}
+
+    @gate.effect(key=lambda to: to, premises=premises, allowed=allowed)
+    async def mail(to: str) -> str:
+        return to
+
+    assert str(await mail("ada")) == "COMMITTED"
+    assert where == [False, True]
+
+
+def test_async_callbacks_of_a_sync_effect() -> None:
+    """A plain function may have async callbacks, called with or without an event loop around it."""
+    gate = Interlock(journal=MemoryJournal())
+
+    async def facts() -> dict[str, int]:
+        await asyncio.sleep(0)
+        return {"n": 1}
+
+    async def allowed() -> bool:
+        return True
+
+    async def find(idempotency_key: str) -> None:
+        return None
+
+    @gate.effect(key=lambda to: to, premises=facts, allowed=allowed, lookup=find, settle_after=0)
+    def mail(to: str) -> str:
+        return to
+
+    assert str(mail("ada")) == "COMMITTED"
+
+    async def inside() -> list[str]:
+        return [str(mail("bob")), str(await gate.asubmit(mail.proposal("eve")))]
+
+    assert asyncio.run(inside()) == ["COMMITTED", "COMMITTED"]
+
+
+def test_an_async_effect_submitted_from_plain_code() -> None:
+    """`gate.submit` takes a proposal of an async effect without an event loop."""
+    gate = Interlock(journal=MemoryJournal())
+
+    @gate.effect(key=lambda to: to)
+    async def mail(to: str) -> str:
+        await asyncio.sleep(0)
+        return to
+
+    assert gate.submit(mail.proposal("ada")).value == "ada"
