@@ -14,6 +14,7 @@ Names in the file are API: pinned by a test.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import threading
@@ -63,7 +64,11 @@ _HISTORY = """WITH RECURSIVE chain (seq, prev_seq, body, hash) AS (
     SELECT e.seq, e.prev_seq, e.body, e.hash FROM chain c JOIN entries e ON e.seq = c.prev_seq AND e.seq < c.seq
 ) SELECT body, hash FROM chain"""
 _OPEN = "SELECT effect_id, name FROM effects WHERE is_open = 1 ORDER BY first_seq"
-_OPEN_WORKERS = "SELECT DISTINCT worker FROM effects WHERE is_open = 1"
+_OPEN_BODIES = """WITH RECURSIVE chain (seq, prev_seq, body) AS (
+    SELECT e.seq, e.prev_seq, e.body FROM effects f JOIN entries e ON e.seq = f.head_seq WHERE f.is_open = 1
+    UNION ALL
+    SELECT e.seq, e.prev_seq, e.body FROM chain c JOIN entries e ON e.seq = c.prev_seq AND e.seq < c.seq
+) SELECT body FROM chain"""
 _POINTERS = (
     (
         """SELECT f.effect_id FROM effects f LEFT JOIN entries e ON e.seq = f.head_seq
@@ -162,7 +167,7 @@ class SQLiteJournal(Journal):
         self._opened: list[_Reader] = []
         self._idle: list[_Reader] = []
         self._pinned = threading.local()
-        self._writer: sqlite3.Connection | None = self._connect()
+        self._writer: sqlite3.Connection | None = self._connect_writer()
         self._group = GroupCommit(self._store)
         try:
             self._me = liveness.new_worker(self._workers)
@@ -296,6 +301,11 @@ class SQLiteJournal(Journal):
                     connection.close()
                 raise
 
+    def _connect_writer(self) -> sqlite3.Connection:
+        connection = self._connect()
+        connection.execute("PRAGMA busy_timeout = 0")  # see `_begin`
+        return connection
+
     def _set_up(self, connection: sqlite3.Connection) -> None:
         # Look before anything is set: a file of somebody else stays as it is.
         application, version = self._owner(connection)
@@ -418,10 +428,10 @@ class SQLiteJournal(Journal):
     def _transaction(self, batch: Sequence[Prepared]) -> list[bool]:
         if self._writer is None:
             with _connecting:
-                self._writer = self._connect()
+                self._writer = self._connect_writer()
         execute = self._writer.execute
         try:
-            execute("BEGIN IMMEDIATE")
+            _begin(execute)
             last = execute(_LAST).fetchone()
             seq, link = (last[0], _raw(last[1]).hex()) if last is not None else (0, "")
             heads = {
@@ -473,8 +483,9 @@ class SQLiteJournal(Journal):
         # a moment where nobody commits.
         is_writers = self._group.try_lead()
         try:
-            if is_writers and self._writer is not None:
-                found, rows = _history(self._writer, effect_id)
+            got = _history_at_once(self._writer, effect_id) if is_writers and self._writer is not None else None
+            if got is not None:
+                found, rows = got
             else:
                 with self._reading() as connection:
                     found, rows = _history(connection, effect_id)
@@ -543,12 +554,37 @@ class SQLiteJournal(Journal):
         return liveness.probe(self._workers, worker, (effect_id, n))
 
     def _workers_of_open_effects(self) -> set[str]:
-        """Workers that an open effect names: their lock files still have something to tell."""
+        """Workers that wrote to an open effect: their lock files still have something to tell, the earlier senders' too."""
         try:
             with self._reading() as connection:
-                return {worker for (worker,) in connection.execute(_OPEN_WORKERS).fetchall()}
+                bodies = connection.execute(_OPEN_BODIES).fetchall()
         except sqlite3.Error as error:
             raise self._translated(error) from error
+        workers = set()
+        for (body,) in bodies:
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # damage is told where that effect is read
+                workers.add(json.loads(body)["by"])
+        return workers
+
+
+def _begin(execute: Callable[[str], object]) -> None:
+    """Become the file's one writer, after those of other processes.
+
+    SQLite's own waiting grows to 0.1 s a step, in which a process that commits in a row has dozens of turns: waits of seconds.
+    """
+    until = 0.0
+    pause_s = 0.0001
+    while True:
+        try:
+            execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            now = time.monotonic()
+            until = until or now + BUSY_S
+            if _code(error) not in _BUSY or now >= until:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.001)
 
 
 class _Reader:
@@ -564,6 +600,18 @@ class _Reader:
 def _history(connection: sqlite3.Connection, effect_id: str) -> tuple[tuple[int, Any] | None, list[tuple[Any, Any]]]:
     found: tuple[int, Any] | None = connection.execute(_HEAD, (effect_id,)).fetchone()
     return found, connection.execute(_HISTORY, found[:1]).fetchall() if found is not None else []
+
+
+def _history_at_once(
+    connection: sqlite3.Connection, effect_id: str
+) -> tuple[tuple[int, Any] | None, list[tuple[Any, Any]]] | None:
+    """The history, or None where that would have to wait for another process: the writer's connection does not wait."""
+    try:
+        return _history(connection, effect_id)
+    except sqlite3.OperationalError as error:
+        if _code(error) in _BUSY:
+            return None
+        raise
 
 
 def _code(error: sqlite3.Error) -> int:
