@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.harness.document import Measure
 from benchmarks.performance.fill import fill
+from benchmarks.performance.floor import FEWEST, LONGEST_S, timed
 from benchmarks.performance.sample import in_us, median, spread, spread_us
 from benchmarks.performance.subject import Died, Subject, declared, new_order, opened
 from interlock import Interlock
@@ -20,7 +21,8 @@ from interlock import Interlock
 SMALL = 1_000
 MOST_RATIO = 1.1
 OPEN = (0, 10, 100)
-WARM_UP = 1500
+WARM_UP = 600
+FEWEST_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -64,32 +66,39 @@ def measure(directory: Path, *, effects: int, count: int, rounds: int) -> list[M
 
 def _latency(journals: Journals, count: int) -> Iterator[Measure]:
     with opened(journals.small) as small, opened(journals.large) as large:
-        for _ in range(WARM_UP):
-            for subject in (small, large):
-                subject.null(new_order(), amount=2000)
-        taken: dict[str, list[float]] = {"small": [], "large": []}
         sides: list[tuple[str, Subject]] = [("small", small), ("large", large)]
+        for _ in range(WARM_UP):
+            for _, subject in sides:
+                timed(subject)
+        wall: dict[str, list[float]] = {"small": [], "large": []}
+        busy: dict[str, list[float]] = {"small": [], "large": []}
+        until = time.perf_counter() + LONGEST_S
         for number in range(count):
+            if number >= FEWEST and time.perf_counter() > until:
+                break
             for name, subject in sides if number % 2 else reversed(sides):
-                order = new_order()
-                began = time.perf_counter()
-                subject.null(order, amount=2000)
-                taken[name].append(time.perf_counter() - began)
-    for name, stored in (("small", SMALL), ("large", journals.effects)):
-        yield Measure(
-            name=f"gated call with {stored:,} finished effects stored, median",
-            value=in_us(median(taken[name])),
-            unit="us",
-            details={"spread": spread_us(taken[name]), "count": count},
-        )
-    yield _ratio(f"latency, {journals.effects:,} stored to {SMALL:,}", taken["large"], taken["small"])
+                wall_s, busy_s = timed(subject)
+                wall[name].append(wall_s)
+                busy[name].append(busy_s)
+    for what, taken in (("latency", wall), ("processor time", busy)):
+        for name, stored in (("small", SMALL), ("large", journals.effects)):
+            yield Measure(
+                name=f"{what} of a gated call, {stored:,} finished effects stored, median",
+                value=in_us(median(taken[name])),
+                unit="us",
+                details={"spread": spread_us(taken[name]), "count": len(taken[name])},
+            )
+        yield _ratio(f"{what}, {journals.effects:,} stored to {SMALL:,}", taken["large"], taken["small"])
 
 
 def _recovery(journals: Journals, rounds: int) -> Iterator[Measure]:
     """Each round opens so many effects in both journals, and recovers them with a new gate; small and large in turn."""
     for number in OPEN:
         taken: dict[str, list[float]] = {"small": [], "large": []}
+        until = time.perf_counter() + LONGEST_S
         for turn in range(rounds if number else 20 * rounds):
+            if turn >= FEWEST_ROUNDS and time.perf_counter() > until:
+                break
             sides = [("small", journals.small), ("large", journals.large)]
             for name, directory in sides if turn % 2 else reversed(sides):
                 taken[name].append(recover_s(directory, number))

@@ -24,7 +24,7 @@ class Amount:
 
     Attributes:
         pairs: of the floor and of the two journals.
-        rounds: of the throughput's ways and of each recovery.
+        rounds: of the throughput's ways; three times as many of each recovery.
         slice_s: of each way in a round.
         effects: finished effects in the large journal.
         imports: starts of Python for each module.
@@ -44,7 +44,7 @@ Part = Callable[[Path, Amount], tuple[list[Measure], str]]
 
 
 def _floor(directory: Path, amount: Amount) -> tuple[list[Measure], str]:
-    return floor.measure(directory, count=amount.pairs), ""
+    return floor.measure(directory, count=amount.pairs)
 
 
 def _fsyncs(directory: Path, amount: Amount) -> tuple[list[Measure], str]:
@@ -56,7 +56,7 @@ def _throughput(directory: Path, amount: Amount) -> tuple[list[Measure], str]:
 
 
 def _scale(directory: Path, amount: Amount) -> tuple[list[Measure], str]:
-    return scale.measure(directory, effects=amount.effects, count=amount.pairs, rounds=amount.rounds), ""
+    return scale.measure(directory, effects=amount.effects, count=amount.pairs, rounds=3 * amount.rounds), ""
 
 
 def _imports(directory: Path, amount: Amount) -> tuple[list[Measure], str]:

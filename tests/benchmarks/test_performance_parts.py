@@ -110,6 +110,17 @@ def test_pairs_are_taken_in_turn(tmp_path: Path) -> None:
         assert subject.gate.journal.verify().effects == 11
 
 
+def test_a_busy_disk_gives_no_verdict() -> None:
+    """A floor that others slowed down hides what the gate adds, so the ratio is neither held nor violated."""
+    quiet = floor.Pairs([0.0003] * 10, [0.0006] * 10)
+    assert quiet.holds is False
+    assert "where one commit takes 300 us or more" in quiet.sentence
+    assert floor.Pairs([0.0003] * 10, [0.0004] * 10).holds is True
+    busy = floor.Pairs([0.0003] * 4 + [0.008] * 6, [0.008] * 10)
+    assert busy.holds is None
+    assert busy.sentence.endswith("no verdict.")
+
+
 def test_recovery_is_timed_over_effects_that_are_open(tmp_path: Path) -> None:
     """The effects left open are open to a new gate, and all of them are settled in the time that is taken."""
     scale.leave_open(tmp_path, 3)
