@@ -25,22 +25,22 @@ def journal(tmp_path: Path) -> Iterator[SQLiteJournal]:
 
 
 def test_a_busy_neighbour_leaves_everybody_a_turn(journal: SQLiteJournal) -> None:
-    """Beside a writer that holds the file nine tenths of the time, twenty appends take a moment each, not a second."""
+    """Beside a writer that holds the file nearly all the time, each append takes a moment, not the second of SQLite's own waiting."""
     other = sqlite3.connect(journal.directory / "journal.db", isolation_level=None, check_same_thread=False, timeout=30)
     done = threading.Event()
 
     def hog() -> None:
         while not done.is_set():
             other.execute("BEGIN IMMEDIATE")
-            time.sleep(0.003)
+            time.sleep(0.02)
             other.execute("ROLLBACK")
-            time.sleep(0.0003)
+            time.sleep(0.001)
 
     thread = threading.Thread(target=hog)
     thread.start()
     try:
         began = time.monotonic()
-        for number in range(20):
+        for number in range(10):
             write(journal, f"e{number}")
         took_s = time.monotonic() - began
     finally:
@@ -90,6 +90,8 @@ def test_verify_sees_one_moment(journal: SQLiteJournal, monkeypatch: pytest.Monk
     def scan_and_write(self: SQLiteJournal) -> Iterator[tuple[str, bytes, str, str]]:
         for number, row in enumerate(scan(self)):
             yield row
+            if number >= len(CHAIN):
+                continue  # a check that saw them would never end
             thread = threading.Thread(target=write, args=(journal, f"meanwhile{number}"))
             thread.start()
             thread.join()
