@@ -167,9 +167,11 @@ class MemoryJournal(Journal):
             other = self.store.workers.get(worker)
             if other is None:
                 return Liveness.CUT_OFF
+            place = (effect_id, n)
+            if other._fate is Liveness.GONE and not other._ended.get(place, True):
+                return Liveness.ENDED  # it said so before it was gone
             if other._fate is not None:
                 return other._fate
-            place = (effect_id, n)
             if place in other._sending:
                 return Liveness.ALIVE
             return Liveness.GONE if other._ended.get(place, True) else Liveness.ENDED

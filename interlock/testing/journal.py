@@ -445,6 +445,17 @@ class JournalContract:
         sender.close()
         assert other.liveness(worker, "e1", 2) is Liveness.GONE
 
+    def test_what_a_worker_said_outlives_it(self) -> None:
+        """A send that ended with nothing in flight is ENDED also after its worker was closed."""
+        sender, other = self.journal(), self.journal()
+        worker = sender.worker
+        sender.begin_send("e1", 2)
+        self.write(sender, "e1")
+        sender.end_send("e1", 2, answered=False, in_flight=False)
+        assert other.liveness(worker, "e1", 2) is Liveness.ENDED
+        sender.close()
+        assert other.liveness(worker, "e1", 2) is Liveness.ENDED
+
     def test_a_send_keeps_a_closed_worker_alive(self) -> None:
         """Close while a send is running: the worker stays ALIVE, its late answer can be written, and then it is gone."""
         sender, other = self.journal(), self.journal()
