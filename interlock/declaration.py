@@ -90,17 +90,24 @@ def capabilities(declared: Declaration, effect: str, *, takes_key: bool) -> Capa
             effect,
             DEFAULT_WINDOW_S / 60,
         )
-    if declared.dedupes and window_s <= timeout_s:
+    if declared.dedupes and declared.lookup is None and (declared.allowed is not None or declared.premises is not None):
+        log.warning(
+            "effect %r: there is no lookup=. If the process dies in a send and permission or a fact is gone when it comes back, nobody "
+            "can know whether it landed, and it ends as AMBIGUOUS. With lookup= it would be settled.",
+            effect,
+        )
+    settle_after_s = seconds("settle_after", declared.settle_after, effect)
+    if declared.dedupes and window_s <= timeout_s + settle_after_s:
         raise ConfigurationError(
-            f"effect {effect!r}: window= ({window_s:g} s) is not longer than timeout= ({timeout_s:g} s): a resend near its end could "
-            "reach a service that has just forgotten the key. Shorten the timeout."
+            f"effect {effect!r}: window= ({window_s:g} s) is not longer than timeout= and settle_after= together ({timeout_s:g} s and "
+            f"{settle_after_s:g} s): a resend near its end could reach a service that has just forgotten the key. Shorten the timeout."
         )
     return Capabilities(
         dedupes=declared.dedupes,
         window_s=window_s,
         can_look_up=declared.lookup is not None,
         lookup_lag_s=seconds("lookup_lag", declared.lookup_lag, effect),
-        settle_after_s=seconds("settle_after", declared.settle_after, effect),
+        settle_after_s=settle_after_s,
         timeout_s=timeout_s,
     )
 

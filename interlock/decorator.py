@@ -200,7 +200,9 @@ class Interlock:
                 if effect.name in self._effects:
                     raise ConfigurationError(
                         f"two functions are declared as effect {effect.name!r}: recovery could not tell which one to call. "
-                        "Give one of them another name=."
+                        "If they are two effects, give one of them another name=. If this is the same function declared again (a "
+                        "notebook cell run twice), make the Interlock anew as well: under a new name it would be a new effect, and "
+                        "what was done before would not be recognised."
                     )
                 self._effects[effect.name] = effect
             return effect

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-
 from interlock.binding import Binding
 from interlock.callbacks import KEY_ARGUMENT, Callback
 from interlock.declaration import Declaration, capabilities, exceptions, expectations, seconds
@@ -384,8 +383,6 @@ class EffectFunction(Generic[A]):
     def _verdict(self, answer: Any) -> bool:
         if answer is True or answer is False:
             return bool(answer)
-        if answer is None:
-            return False
         raise AuthorityUnclear(
             f"effect {self.name!r}: allowed= answered {answer!r:.200}. Answer True or False. Nothing was sent."
         )

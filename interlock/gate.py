@@ -354,6 +354,8 @@ class _Call:
                 self._claim = None
             else:
                 # This send is over, whatever is made of it: what recovers the effect now, here or elsewhere, must see so.
+                # A clear refusal also says that nothing of this request is still on its way.
+                self._sent = type(answer) is not NotLanded
                 self._release(answered=False)
 
     def _release(self, *, answered: bool) -> None:

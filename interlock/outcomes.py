@@ -86,21 +86,25 @@ _PERSON: Mapping[str, str] = {
     "COMMITTED_ON_QUERY": "A crash or a lost answer left it open; the service was asked and has it. Nothing was sent again.",
     "REAPPLIED_AFTER_QUERY": "A crash left it open; the service was asked and did not have it, so it was sent again, once.",
     "DUPLICATE_IGNORED": "It had been done before; the recorded result was returned and nothing was sent.",
-    "REFUSED:conflicting_payload": "Another call with other arguments is recorded under this key. Nothing was sent for this one.",
+    "REFUSED:conflicting_payload": "Another call with other arguments is recorded under this key. Nothing was sent for this one. "
+    "An argument that does not make it another request is left out of binds=.",
     "REFUSED:lease": "It is not allowed (any more). Nothing was sent. Allow it first; then it may be asked for again.",
-    "REFUSED:stale_premise": "A fact changed between the decision and the send. Nothing was sent. Decide again on the present facts.",
-    "REFUSED:premise_false": "A fact was not as it must be when this was decided. Nothing was sent. Decide again once it is.",
+    "REFUSED:stale_premise": "A fact changed between the decision and the send. Nothing was sent. Once it has been decided again on the "
+    "present facts, ask with the new decision's name (decision=...).",
+    "REFUSED:premise_false": "A fact was not as it must be when this was decided. Nothing was sent. Once it is and it has been decided "
+    "again, ask with the new decision's name (decision=...).",
     "REFUSED:lease_at_recovery": "The process died before it was done, and the permission was gone when it came back. It did not land.",
     "REFUSED:stale_premise_at_recovery": "The process died before it was done, and a fact had changed when it came back. It did not land.",
     "FAILED": "It certainly did not happen. It may be asked for again; that will be a new attempt.",
-    "AMBIGUOUS": "Nobody can know whether it happened: the service neither remembers the key nor can be asked. "
+    "AMBIGUOUS": "Nobody can know whether it happened: the service cannot be asked, and sending it again is not safe. "
     "A person must check at the service. It will not be sent again.",
     "IN_FLIGHT:sender_alive": "Another sender is working on it and is alive. Ask again later; it is never sent twice. "
     "If that process hangs, end it, and its effect can be recovered.",
     "IN_FLIGHT:key_in_use": "The service is still working on a request with this key. Ask again later.",
     "IN_FLIGHT:unanswered": "It was sent and no clear answer came. Ask again later; recovery will settle it.",
     "IN_FLIGHT:absence_not_yet_trusted": "The service does not show it yet, which is too early to mean that it is absent. Ask again later.",
-    "IN_FLIGHT:lookup_failed": "The look-up failed, which says nothing about the effect. Ask again when the service answers.",
+    "IN_FLIGHT:lookup_failed": "The look-up gave no clear answer, which says nothing about the effect. It stays open; see to the look-up, "
+    "then recover again.",
     "IN_FLIGHT:check_unreadable": "Permission or facts could not be read, so nothing was sent. Ask again when they can.",
     "IN_FLIGHT:race_lost": "Another worker got in first at the same moment. Ask again to get its result.",
     "IN_FLIGHT:no_function": "An effect of this name is open, but no function of this name is registered. Register it under that name "
@@ -181,7 +185,7 @@ class Outcome:
         text = _PERSON.get(str(self)) or _PERSON.get(self.status) or "It was refused. Nothing was sent."
         for name, change in self.changes.items():
             now = "missing" if change.get("missing_now") else repr(change.get("now"))
-            text += f" {name}: {change.get('seen')!r} when decided, {now} now (rule: {change.get('rule')})."
+            text += f" {name}: {change.get('seen')!r} before, {now} now (rule: {change.get('rule')})."
         return f"{text} {self.detail}" if self.detail else text
 
     @property

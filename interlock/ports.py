@@ -110,7 +110,7 @@ class Capabilities:
         can_look_up: our own effect can be found by its idempotency key.
         lookup_lag_s: how long after a send a look-up may still miss it, in seconds.
         settle_after_s: once the sender is known gone, how long its last request may still be on its way, in seconds.
-        timeout_s: the longest a send may take, in seconds; also the margin kept at the end of the window.
+        timeout_s: the longest a send may take, in seconds; with `settle_after_s`, the margin kept at the end of the window.
     """
 
     dedupes: bool

@@ -23,8 +23,8 @@ from interlock.outcomes import STATUS_OF_VIA, Outcome, Reason, Status, Via
 from interlock.ports import Capabilities, Clock, Liveness, Target, Verdict
 from interlock.rules.canonical import derive_id
 from interlock.rules.lifecycle import State, fold
-from interlock.rules.premises import Judgement, judge
-from interlock.rules.recovery import Action, Checks, Found, Resend, decide, elapsed_s, is_window_open
+from interlock.rules.premises import Judgement, judge, same
+from interlock.rules.recovery import Action, Checks, Found, Resend, decide, elapsed_s, is_window_open, surely_elapsed_s
 
 POLL_S = 0.02
 """First pause while another sender is alive and the caller wants to wait, in seconds; doubles up to `POLL_MAX_S`."""
@@ -203,6 +203,14 @@ class Patience:
         return pause
 
 
+_WHY_NOT_AGAIN: Mapping[Checks, str] = {
+    Checks.HOLD: "",
+    Checks.UNREADABLE: "",
+    Checks.LEASE: "The service still drops a second request with this key, but it is not allowed any more.",
+    Checks.STALE: "The service still drops a second request with this key, but a fact has changed.",
+}
+"""Why an effect that could safely be sent again is not, and without a look-up nobody knows whether it landed."""
+
 Run = Generator[Step, Any, Outcome]
 
 
@@ -319,6 +327,7 @@ def recover_one(
     **If the process dies** meanwhile, the next recovery finds the effect DISPATCHED again and starts over.
     """
     capabilities = target.capabilities
+    own = len(history.entries) - 1  # where `resend` is not NONE, the dispatch that it speaks of
     if pause_s:
         yield Wait(pause_s)
         history = yield Load(history.effect_id)
@@ -327,6 +336,8 @@ def recover_one(
         dispatch = state.dispatch
         if state.kind is not Kind.DISPATCHED or dispatch is None:
             return _outcome_of(history, state, target)
+        if dispatch.n != own:
+            resend = Resend.NONE  # somebody has sent since, and what this call was told says nothing of that
         sighting: Sighting = yield Probe(dispatch.by, dispatch.effect_id, dispatch.n)
         if sighting.liveness is Liveness.ALIVE:
             pause = patience.next_poll_s()
@@ -340,13 +351,13 @@ def recover_one(
         dedupes_now = _window_open(state, capabilities, clock)
         asked: _Asked | None = None
         if capabilities.can_look_up and not (dedupes_now and resend is Resend.NONE):
-            asked = yield from _ask(dispatch, sighting, capabilities, clock, payload, key)
+            asked = yield from _ask(history, sighting, capabilities, clock, payload, key)
         checks, recheck, judgement = Checks.UNREADABLE, dict[str, Any](), None
         if asked is None or asked.found in (Found.FOUND, Found.ABSENT):
             # The re-check comes last before an act, so that what it read is as fresh as it can be.
             checks, recheck, judgement = yield from _recheck(state, target, payload, key)
             if asked is None and capabilities.can_look_up and checks is not Checks.HOLD:
-                asked = yield from _ask(dispatch, sighting, capabilities, clock, payload, key)
+                asked = yield from _ask(history, sighting, capabilities, clock, payload, key)
         action = decide(
             dedupes=capabilities.dedupes,
             window_open=dedupes_now,
@@ -379,14 +390,28 @@ def recover_one(
             reason = Reason.CHECK_UNREADABLE if checks is Checks.UNREADABLE else Reason.UNANSWERED
             return _waiting(history, state, reason, detail=recheck.get("unreadable", "") or detail)
         if action in (Action.RESEND, Action.REAPPLY):
+            unsettled_s = 0.0
+            if action is Action.RESEND and not capabilities.can_look_up:
+                unsettled_s = yield from _unsettled_s(history, sighting, capabilities, clock)
             draft = _dispatched(capabilities, clock, attempt=state.attempt, key=key, extra=extra)
             claimed: History | None = yield Dispatch(history, (draft,))
             if claimed is None:
                 history = yield Load(history.effect_id)
                 continue
-            answer: Landed | NotLanded | Unclear = yield Send(claimed, payload, key)
+            answer: Landed | NotLanded | Unclear
+            if action is Action.RESEND and not _window_open(fold(claimed), capabilities, clock):
+                # Held up since the window was looked at, a stopped process for one. The service may have forgotten the key.
+                answer = NotLanded(
+                    Verdict.NOT_SENT, "held_up", "held up until the key may be forgotten; not sent again"
+                )
+            else:
+                answer = yield Send(claimed, payload, key)
             via = Via.RETRY if action is Action.RESEND else Via.REAPPLY
-            return (yield from _conclude(claimed, answer, target, clock=clock, patience=patience, via=via))
+            return (
+                yield from _conclude(
+                    claimed, answer, target, clock=clock, patience=patience, via=via, unsettled_s=unsettled_s
+                )
+            )
         at = rfc3339(clock.now())
         if action is Action.SETTLE:
             value = None if extra["evidence"] is True else extra["evidence"]
@@ -399,7 +424,8 @@ def recover_one(
             failed = "rejected" if resend is Resend.REJECTED else "absent"
             draft = Draft(Kind.FAILED, at, {"reason": failed, "detail": detail, **extra})
         else:
-            draft = Draft(Kind.AMBIGUOUS, at, {"detail": detail, **extra})
+            why = _WHY_NOT_AGAIN[checks] if dedupes_now else ""
+            draft = Draft(Kind.AMBIGUOUS, at, {"detail": " ".join(filter(None, (why, detail))), **extra})
         written: History | None = yield Append(history, (draft,))
         if written is None:
             history = yield Load(history.effect_id)
@@ -418,9 +444,9 @@ class _Asked:
 
 
 def _ask(
-    dispatch: Entry, sighting: Sighting, capabilities: Capabilities, clock: Clock, payload: Mapping[str, Any], key: str
+    history: History, sighting: Sighting, capabilities: Capabilities, clock: Clock, payload: Mapping[str, Any], key: str
 ) -> Generator[Step, Any, _Asked]:
-    trusted_in_s = _untrusted_s(dispatch, sighting, capabilities, clock)
+    trusted_in_s: float = yield from _unsettled_s(history, sighting, capabilities, clock)
     seen: Seen = yield LookUp(payload, key)
     if seen.found:
         found = Found.FOUND
@@ -429,6 +455,19 @@ def _ask(
     else:
         found = Found.NOT_YET if trusted_in_s > 0 else Found.ABSENT
     return _Asked(found, seen.evidence, seen.failed, trusted_in_s)
+
+
+def _unsettled_s(
+    history: History, sighting: Sighting, capabilities: Capabilities, clock: Clock
+) -> Generator[Step, Any, float]:
+    """Seconds until nothing of this decision can be on its way unseen; 0 or less when that is so now."""
+    *earlier, last = _dispatches(history)
+    left_s = _untrusted_s(last, sighting, capabilities, clock)
+    for entry in earlier:
+        # A resend at tier 1 does not wait for what came before it, so what is known of the last sender says nothing of them.
+        before: Sighting = yield Probe(entry.by, entry.effect_id, entry.n)
+        left_s = max(left_s, _untrusted_s(entry, before, capabilities, clock))
+    return left_s
 
 
 def late_answer(
@@ -476,8 +515,12 @@ def _conclude(
     clock: Clock,
     patience: Patience,
     via: Via,
+    unsettled_s: float = 0.0,
 ) -> Run:
-    """From the answer to a send to its outcome."""
+    """From the answer to a send to its outcome.
+
+    `unsettled_s`: how long, when this was resent, an earlier request could still have been on its way.
+    """
     if isinstance(answer, Landed):
         draft = Draft(Kind.COMMITTED, rfc3339(clock.now()), {"via": str(via), "value": answer.value})
         written: History | None = yield Append(history, (draft,))
@@ -498,6 +541,14 @@ def _conclude(
             return _outcome_of(failed, fold(failed), target)
         sent = Resend.REJECTED if answer.verdict is Verdict.REJECTED else Resend.UNANSWERED
         pause = 0.0
+        if sent is Resend.REJECTED and unsettled_s > 0:
+            # Services forget the key of what they reject, so an earlier request that is still on its way could yet land. Once it
+            # cannot, one more resend tells.
+            if unsettled_s > max(target.capabilities.settle_after_s, patience.left_s(for_service=True)):
+                return _waiting(
+                    history, fold(history), Reason.UNANSWERED, retry_after=unsettled_s, detail=answer.detail
+                )
+            sent, pause = Resend.NONE, unsettled_s
     elif answer.still_running:
         return _waiting(history, fold(history), Reason.SENDER_ALIVE, detail=answer.detail)
     elif answer.in_use:
@@ -558,41 +609,44 @@ def _dispatched(
     return Draft(Kind.DISPATCHED, rfc3339(now), data)
 
 
-def _since_s(dispatch: Entry, clock: Clock) -> float | None:
+def _clocks(dispatch: Entry, clock: Clock) -> dict[str, Any]:
+    """A dispatch's clocks beside the present ones."""
     uptime = clock.uptime()
-    return elapsed_s(
-        at=datetime.fromisoformat(dispatch.at),
-        boot=dispatch.data["boot"],
-        uptime_s=dispatch.data["uptime_s"],
-        now=clock.now(),
-        now_boot=uptime.boot,
-        now_uptime_s=uptime.seconds,
-    )
+    return {
+        "at": datetime.fromisoformat(dispatch.at),
+        "boot": dispatch.data["boot"],
+        "uptime_s": dispatch.data["uptime_s"],
+        "now": clock.now(),
+        "now_boot": uptime.boot,
+        "now_uptime_s": uptime.seconds,
+    }
 
 
 def _window_open(state: State, capabilities: Capabilities, clock: Clock) -> bool:
     if not capabilities.dedupes or state.first_dispatch is None:
         return False
-    elapsed = _since_s(state.first_dispatch, clock)
-    return is_window_open(elapsed, window_s=capabilities.window_s, margin_s=capabilities.timeout_s)
+    elapsed = elapsed_s(**_clocks(state.first_dispatch, clock))
+    # A send may take until its time-out, and what its sender then no longer waits for may arrive later still.
+    margin_s = capabilities.timeout_s + capabilities.settle_after_s
+    return is_window_open(elapsed, window_s=capabilities.window_s, margin_s=margin_s)
 
 
 def _deadline_left_s(dispatch: Entry, clock: Clock) -> float:
     """Seconds until the sender's own deadline; a clock that went back makes it the whole time again, never less."""
     length = (datetime.fromisoformat(dispatch.data["deadline"]) - datetime.fromisoformat(dispatch.at)).total_seconds()
-    elapsed = _since_s(dispatch, clock)
+    elapsed = surely_elapsed_s(**_clocks(dispatch, clock))
     return length if elapsed is None else length - max(elapsed, 0.0)
 
 
 def _untrusted_s(dispatch: Entry, sighting: Sighting, capabilities: Capabilities, clock: Clock) -> float:
     """Seconds until "absent" can be believed; 0 or less when it can be now."""
-    elapsed = _since_s(dispatch, clock)
+    elapsed = surely_elapsed_s(**_clocks(dispatch, clock))
     lag_left = capabilities.lookup_lag_s - (elapsed if elapsed is not None else 0.0)
     if sighting.liveness is Liveness.ENDED:
         return lag_left
     # A request that left at the last moment is on its way for settle_after more, and the look-up lags behind even that.
     in_flight = capabilities.settle_after_s - sighting.gone_for_s
-    if sighting.liveness is Liveness.CUT_OFF:
+    if sighting.liveness in (Liveness.CUT_OFF, Liveness.ALIVE):
         in_flight = max(in_flight, _deadline_left_s(dispatch, clock) + capabilities.settle_after_s)
     if capabilities.lookup_lag_s:
         in_flight += capabilities.lookup_lag_s
@@ -610,7 +664,13 @@ def _outcome(status: Status, history: History, proposal: Proposal, **more: Any) 
 
 
 def _conflict(proposal: Proposal, history: History) -> Outcome:
-    return _outcome(Status.REFUSED, history, proposal, reason=Reason.CONFLICTING_PAYLOAD)
+    recorded = fold(history).proposed["payload"]
+    changes = {
+        name: {"rule": "as recorded first", "seen": recorded.get(name), "now": value}
+        for name, value in proposal.payload.items()
+        if name not in recorded or not same(recorded[name], value)
+    }
+    return _outcome(Status.REFUSED, history, proposal, reason=Reason.CONFLICTING_PAYLOAD, changes=changes)
 
 
 def _replay(history: History, state: State, target: Target) -> Outcome:
@@ -678,5 +738,5 @@ def _outcome_of(
     if state.kind is Kind.FAILED:
         return Outcome(Status.FAILED, name, key, history.effect_id, reason=last["reason"], **common)
     if state.kind is Kind.AMBIGUOUS:
-        return Outcome(Status.AMBIGUOUS, name, key, history.effect_id, **common)
+        return Outcome(Status.AMBIGUOUS, name, key, history.effect_id, changes=changes or {}, **common)
     return _waiting(history, state, Reason.RACE_LOST)

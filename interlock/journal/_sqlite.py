@@ -322,6 +322,12 @@ class SQLiteJournal(Journal):
             return
         connection.execute("BEGIN IMMEDIATE")
         if self._owner(connection) == (0, 0):  # still: another process may have made it meanwhile
+            if any(self._workers.glob("*.lock")):
+                # A worker makes its lock file after the journal, so there was one: an empty journal would forget what was sent.
+                raise JournalCorrupt(
+                    f"workers have written to the journal in {self.directory}, but its file is empty or gone. Nothing was sent. Restore "
+                    "journal.db from a copy. If all that it held may be sent again, remove the whole directory instead."
+                )
             for statement in _SCHEMA:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

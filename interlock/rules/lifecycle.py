@@ -60,7 +60,7 @@ def check_transition(before: Kind | None, after: Kind, *, effect_id: str) -> Non
     if after not in TRANSITIONS[before]:
         raise IllegalTransition(
             f"effect {effect_id}: {after} may not follow {before or 'nothing'}. The journal was edited, or an adapter "
-            "wrote past the gate; run `journal.verify()` and restore the journal from a copy that verifies."
+            "wrote past the gate; run `gate.journal.verify()` and restore the journal from a copy that verifies."
         )
 
 

@@ -106,13 +106,35 @@ def decide(
     return Action.GIVE_UP
 
 
+def surely_elapsed_s(
+    *, at: datetime, boot: str, uptime_s: float, now: datetime, now_boot: str, now_uptime_s: float
+) -> float | None:
+    """Seconds that have certainly passed since a moment on the record, or None when no clock can be believed.
+
+    The counterpart of `elapsed_s`, for what must not be over too early: a deadline, a look-up's lag. Where the same boot's own
+    clock can be asked, its answer counts, whatever the wall clock was set to.
+
+    Args:
+        at: wall clock then.
+        boot: boot id then, empty if it could not be told.
+        uptime_s: that boot's seconds then.
+        now: wall clock now.
+        now_boot: boot id now.
+        now_uptime_s: seconds of this boot.
+    """
+    if boot and boot == now_boot and now_uptime_s >= uptime_s:
+        return now_uptime_s - uptime_s
+    wall = (now - at).total_seconds()
+    return wall if wall >= -SKEW_S else None
+
+
 def elapsed_s(
     *, at: datetime, boot: str, uptime_s: float, now: datetime, now_boot: str, now_uptime_s: float
 ) -> float | None:
-    """Seconds since a moment on the record, or None when no clock can be believed.
+    """The most seconds that can have passed since a moment on the record, or None when no clock can be believed.
 
-    Both clocks are asked and the longer answer counts. The wall clock may be set, so one that went back is believed only
-    as far as the same boot's own clock says how long it really was.
+    For a window, which must not be believed open too long: both clocks are asked and the longer answer counts. The wall clock
+    may be set, so one that went back is believed only as far as the same boot's own clock says how long it really was.
 
     Args:
         at: wall clock then.

@@ -176,7 +176,7 @@ def by_value(encoded: Any) -> Any:
 
 
 def encode_result(raw: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> Any:
-    """The JSON form of a result. Never raises: what cannot be written is kept as its `repr`."""
+    """The JSON form of a result. Never raises: what cannot be written is kept as its `repr`, under that name."""
     try:
         plain = raw if adapter is None else adapter.dump_python(raw, mode="json", warnings=False)
         text = to_json(plain, fallback=_as_plain, inf_nan_mode="strings", bytes_mode="base64")

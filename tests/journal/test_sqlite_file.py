@@ -372,3 +372,17 @@ def _check_prefix(killed: Path, copy: Path, change: Callable[[bytes], bytes], se
     write(journal, "next")
     assert journal.verify().ok
     journal.close()
+
+
+@pytest.mark.parametrize("loss", ["emptied", "removed"])
+def test_an_emptied_journal_is_not_taken_for_a_new_one(tmp_path: Path, loss: str) -> None:
+    """A journal that lost its file is refused while its workers' lock files show that there was one; nothing is sent on it."""
+    SQLiteJournal(tmp_path).close()
+    for name in ("journal.db-wal", "journal.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    if loss == "emptied":
+        (tmp_path / "journal.db").write_bytes(b"")
+    else:
+        (tmp_path / "journal.db").unlink()
+    with pytest.raises(JournalCorrupt, match="remove the whole directory"):
+        SQLiteJournal(tmp_path)
