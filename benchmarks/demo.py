@@ -33,9 +33,10 @@ Then the agent is started again. This runs twice now, with real processes and a 
 
 NEXT = """
 What to try next
-  python -m benchmarks refund-agent --quick    every other accident, beside a hand-written check
-  examples/                                    short stories to copy from
-  README.md                                    gate a function of your own, and crash-test it in three lines
+  .venv/bin/python -m benchmarks refund-agent --quick --out /tmp/refund_agent.json
+                     every other accident, beside a hand-written check (under a minute)
+  examples/          short stories to copy from
+  README.md          gate a function of your own, and test that it survives a crash
 """
 
 
