@@ -125,6 +125,10 @@ _MOVE = _Rows(
     "(?, ?, ?, ?, ?, ?, ?)",
 )
 _UNKNOWN: tuple[str, int | None] = ("", None)
+_TORN = (
+    "this process was forked from one that had a journal open, in the middle of a write or without Python's knowledge, and SQLite "
+    "cannot be used safely in it. Nothing was sent. Fork before the journal is opened, or by os.fork or multiprocessing."
+)
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA})
 _UNSUITABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
@@ -185,10 +189,8 @@ class SQLiteJournal(Journal):
         Once closed, only an effect whose send is still running is served, so that its late answer is recorded.
         """
         is_child = self._pid != os.getpid()
-        if self._is_torn:
-            raise JournalUnavailable(
-                "this process was forked in the middle of a write. Nothing was sent. Fork elsewhere."
-            )
+        if self._is_torn or (is_child and self._is_connected):  # the latter after a fork that Python knows nothing of
+            raise JournalUnavailable(_TORN)
         if is_child and not self._is_closed:
             with _connecting:
                 if self._pid != os.getpid():
@@ -279,8 +281,15 @@ class SQLiteJournal(Journal):
 
     # --- connections -------------------------------------------------------------------------------------------------
 
+    @property
+    def _is_connected(self) -> bool:
+        return self._writer is not None or bool(self._opened)
+
     def _connect(self) -> sqlite3.Connection:
         path = self.directory / "journal.db"
+        pid = os.getpid()
+        if any(journal._is_torn or (journal._pid != pid and journal._is_connected) for journal in _journals.copy()):
+            raise JournalUnavailable(_TORN)
         until = time.monotonic() + BUSY_S
         while True:
             connection: sqlite3.Connection | None = None
@@ -674,6 +683,10 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
+    if not _held_for_fork:  # an embedding server that forks by itself and tells only the child
+        for journal in _journals.copy():
+            journal._is_torn = True
+        return
     journals, _ = _held_for_fork.pop()
     for journal in journals:
         journal._after_fork_in_child()
