@@ -67,6 +67,9 @@ class Binding:
         self._context = context
         self._check_context()
         self._adapters, self.result_adapter = _adapters(function, self._names)
+        self._written = tuple(
+            (name, self._adapters.get(name), f"argument {name!r} of {effect!r}") for name in self._names
+        )
 
     def payload_of(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         """The payload of a call, and the digest of what it binds.
@@ -75,8 +78,8 @@ class Binding:
             NotSerializable: an argument has no faithful JSON form.
         """
         payload: dict[str, Any] = {}
-        for name in self._names:
-            payload[name] = encode(given[name], self._adapters.get(name), what=f"argument {name!r} of {self.effect!r}")
+        for name, adapter, what in self._written:
+            payload[name] = encode(given[name], adapter, what=what)
         what = f"the arguments of {self.effect!r}"
         if self._binds is None:
             return payload, digest(by_value(payload), what=what)

@@ -674,7 +674,7 @@ def _conflict(proposal: Proposal, history: History) -> Outcome:
 
 
 def _replay(history: History, state: State, target: Target) -> Outcome:
-    committed = next(entry for entry in reversed(history.entries) if entry.kind is Kind.COMMITTED)
+    committed = _committed(history)
     return Outcome(
         Status.DUPLICATE_IGNORED,
         state.proposed["effect"],
@@ -686,6 +686,13 @@ def _replay(history: History, state: State, target: Target) -> Outcome:
         since=_since(state),
         history=history,
     )
+
+
+def _committed(history: History) -> Entry:
+    last = history.entries[-1]
+    if last.kind is Kind.COMMITTED:
+        return last
+    return next(entry for entry in reversed(history.entries) if entry.kind is Kind.COMMITTED)
 
 
 def _since(state: State) -> str:
@@ -716,7 +723,7 @@ def _outcome_of(
     name, key = state.proposed["effect"], state.proposed["key"]
     last = state.last
     if state.has_landed:
-        committed = next(entry for entry in reversed(history.entries) if entry.kind is Kind.COMMITTED)
+        committed = _committed(history)
         via = Via(committed.data["via"])
         return Outcome(
             STATUS_OF_VIA[via],

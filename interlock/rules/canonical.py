@@ -7,15 +7,13 @@ integers of 2^53 and more, which another reader would read as a neighbour.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from typing import Any
 
 import rfc8785
+from pydantic_core import PydanticSerializationError, to_json
 
 from interlock.errors import NotSerializable
-
-_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
 def canonical_bytes(value: Any, *, what: str = "value") -> bytes:
@@ -24,6 +22,10 @@ def canonical_bytes(value: Any, *, what: str = "value") -> bytes:
     Raises:
         NotSerializable: NaN, an infinity, an integer of 2^53 or more, or something that is not JSON.
     """
+    try:
+        return to_json(_ordered(value))
+    except (_NotSimple, PydanticSerializationError, RecursionError):
+        pass  # the standard's own library decides, and says what is wrong
     try:
         return rfc8785.dumps(value)
     except rfc8785.FloatDomainError:
@@ -36,6 +38,34 @@ def canonical_bytes(value: Any, *, what: str = "value") -> bytes:
         ) from None
     except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as error:
         raise NotSerializable(f"{what} has no JSON form: {error}. Pass plain values.") from None
+
+
+class _NotSimple(Exception):
+    """A value for which the quick way is not sure to give the canonical bytes."""
+
+
+def _ordered(value: Any) -> Any:
+    """The value with its keys in canonical order, if it holds nothing but texts, whole numbers, true, false and null under ASCII names.
+
+    For those pydantic's JSON is the canonical form, at a tenth of the time: texts are escaped in the same way, and ASCII keys
+    have one order. Floats are written differently, and other keys ordered differently. A test compares the two.
+    """
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value
+    if kind is int and -_MOST < value < _MOST:
+        return value
+    if kind is dict:
+        for key in value:
+            if type(key) is not str or not key.isascii():
+                raise _NotSimple
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    if kind is list:
+        return [_ordered(item) for item in value]
+    raise _NotSimple
+
+
+_MOST = 2**53
 
 
 def digest(value: Any, *, what: str = "value") -> str:
@@ -54,5 +84,10 @@ def derive_id(effect: str, key: str, attempt: int = 1) -> str:
     in lower-case base32hex: 24 characters out of `0-9a-v`, legal as a key or as an object id at every service we know.
     """
     parts: list[Any] = [effect, key] if attempt == 1 else [effect, key, attempt]
-    raw = hashlib.sha256(rfc8785.dumps(parts)).digest()[:15]
-    return base64.b32hexencode(raw).decode("ascii").translate(_LOWER)
+    number = int.from_bytes(hashlib.sha256(canonical_bytes(parts)).digest()[:15], "big")
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuv"
+_PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
+_SHIFTS = range(110, -1, -10)
