@@ -182,9 +182,12 @@ class GroupCommit:
             self.hand_on()
 
     def _lead_elsewhere(self) -> None:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="interlock-journal")
-        self._pool.submit(self._lead, None)
+        try:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, thread_name_prefix="interlock-journal")
+            self._pool.submit(self._lead, None)
+        except RuntimeError:  # the interpreter is ending and gives no more threads: this one writes, rather than nobody
+            self._lead(None)
 
     def _lead(self, own: _Request | None) -> None:
         """Commit what has come, then hand on."""

@@ -520,3 +520,28 @@ def test_an_answer_after_close_is_recorded_by_tasks(journal: SQLiteJournal) -> N
     again = SQLiteJournal(journal.directory)
     assert again.load("e1") == late
     again.close()
+
+
+def test_an_async_append_while_the_interpreter_ends(tmp_path: Path, root: Path) -> None:
+    """What an exit handler appends by a task is stored, and closing the journal afterwards comes back."""
+    script = (
+        _HEAD
+        + """
+import asyncio, atexit
+journal = SQLiteJournal(sys.argv[1])
+
+def leave():
+    assert asyncio.run(journal.append_async(History("e1"), drafts(*CHAIN))) is not None
+    journal.close()
+    os.write(1, b"done")
+
+atexit.register(leave)
+"""
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path), str(root)], capture_output=True, text=True, timeout=60
+    )
+    assert run.stdout == "done", run.stderr
+    journal = SQLiteJournal(tmp_path)
+    assert len(journal.load("e1").entries) == len(CHAIN)
+    journal.close()
