@@ -9,18 +9,15 @@ What is sent is decoded from the payload, on the first call too, so that a crash
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import pydantic
-
 from interlock.callbacks import KEY_ARGUMENT
 from interlock.errors import BadInput, ConfigurationError
 from interlock.rules.canonical import digest
-from interlock.rules.values import by_value, decode, encode
+from interlock.rules.values import Annotation, by_value, decode, encode
 
 
 class Binding:
@@ -36,7 +33,7 @@ class Binding:
     Attributes:
         names: all arguments but the idempotency key, in order.
         takes_key: whether the function takes the idempotency key.
-        result_adapter: reads and writes the annotated result type.
+        result: reads and writes the annotated result type.
 
     Raises:
         ConfigurationError: the signature cannot be put on record, or an option names what is not there.
@@ -66,9 +63,9 @@ class Binding:
         self._binds = None if bound is None else tuple(name for name in self._names if name in bound)
         self._context = context
         self._check_context()
-        self._adapters, self.result_adapter = _adapters(function, self._names)
+        self._annotations, self.result = _annotations(function, self._names)
         self._written = tuple(
-            (name, self._adapters.get(name), f"argument {name!r} of {effect!r}") for name in self._names
+            (name, self._annotations.get(name), f"argument {name!r} of {effect!r}") for name in self._names
         )
 
     def payload_of(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -78,8 +75,8 @@ class Binding:
             NotSerializable: an argument has no faithful JSON form.
         """
         payload: dict[str, Any] = {}
-        for name, adapter, what in self._written:
-            payload[name] = encode(given[name], adapter, what=what)
+        for name, annotation, what in self._written:
+            payload[name] = encode(given[name], annotation, what=what)
         what = f"the arguments of {self.effect!r}"
         if self._binds is None:
             return payload, digest(by_value(payload), what=what)
@@ -92,8 +89,10 @@ class Binding:
 
     def arguments(self, payload: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
         """The function's arguments: from the record, and those that are no payload from the call or from `context=`."""
-        adapters = self._adapters
-        arguments = {name: decode(value, adapters.get(name)) for name, value in payload.items() if name in self._names}
+        annotations = self._annotations
+        arguments = {
+            name: decode(value, annotations.get(name)) for name, value in payload.items() if name in self._names
+        }
         for name in self._ignored:
             if name in live:
                 arguments[name] = live[name]
@@ -204,20 +203,20 @@ def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
     return signature
 
 
-def _adapters(
+_JSON_TYPES = (str, int, float, bool, dict, list, type(None), Any, object)
+"""Annotations that say no more than JSON does: nothing has to be written or read through them."""
+
+
+def _annotations(
     function: Callable[..., Any], names: tuple[str, ...]
-) -> tuple[dict[str, pydantic.TypeAdapter[Any]], pydantic.TypeAdapter[Any] | None]:
-    """For each annotated parameter, and for the result, what reads and writes that type. Types pydantic does not know are left out."""
+) -> tuple[dict[str, Annotation], Annotation | None]:
+    """For each annotated parameter, and for the result, what reads and writes that type."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception:  # noqa: BLE001 - an annotation that cannot be resolved is the same as none; encode says so when it matters
         hints = {}
-    found: dict[str, pydantic.TypeAdapter[Any]] = {}
-    for name in (*names, "return"):
-        hint = hints.get(name, Any)
-        if hint is Any or hint is object or hint is type(None):
-            continue
-        with contextlib.suppress(Exception):  # pydantic raises several types for a type that it does not know
-            found[name] = pydantic.TypeAdapter(hint)
+    found = {
+        name: Annotation(hints[name]) for name in (*names, "return") if name in hints and hints[name] not in _JSON_TYPES
+    }
     result = found.pop("return", None)
     return found, result

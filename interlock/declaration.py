@@ -22,7 +22,7 @@ log = logging.getLogger("interlock")
 ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Declaration:
     """What `@gate.effect(...)` was given. See `Interlock.effect` for the meaning of each."""
 

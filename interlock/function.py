@@ -242,11 +242,11 @@ class EffectFunction(Generic[A]):
 
     def encode_value(self, raw: Any) -> Any:
         """The result's JSON form."""
-        return encode_result(raw, self._binding.result_adapter)
+        return encode_result(raw, self._binding.result)
 
     def decode_value(self, written: Any) -> Any:
         """The result, typed by the return annotation."""
-        return decode_result(written, self._binding.result_adapter)
+        return decode_result(written, self._binding.result)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 

@@ -35,47 +35,56 @@ RETRY_AFTER_S = 1.0
 """What an unclear answer advises, in seconds."""
 
 
-@dataclass(slots=True)
-class Load:
+class _Plain:
+    """What the steps and their answers have in common. One readable form here, since a generated one for each costs start-up time."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Load(_Plain):
     """Read an effect's history. Answer: `History`."""
 
     effect_id: str
 
 
-@dataclass(slots=True)
-class ReadFacts:
+@dataclass(slots=True, eq=False, repr=False)
+class ReadFacts(_Plain):
     """Read the premises now. Answer: encoded facts; raises `PremiseUnreadable`."""
 
     payload: Mapping[str, Any]
     idempotency_key: str
 
 
-@dataclass(slots=True)
-class Authorize:
+@dataclass(slots=True, eq=False, repr=False)
+class Authorize(_Plain):
     """Ask whether it is allowed now. Answer: bool; raises `AuthorityUnclear`."""
 
     payload: Mapping[str, Any]
     idempotency_key: str
 
 
-@dataclass(slots=True)
-class Append:
+@dataclass(slots=True, eq=False, repr=False)
+class Append(_Plain):
     """Write entries if the history has not moved. Answer: the new `History`, or None."""
 
     history: History
     drafts: tuple[Draft, ...]
 
 
-@dataclass(slots=True)
-class Dispatch:
+@dataclass(slots=True, eq=False, repr=False)
+class Dispatch(_Plain):
     """As `Append`, and take the claim: the last draft is DISPATCHED. From here on silence is not "no effect"."""
 
     history: History
     drafts: tuple[Draft, ...]
 
 
-@dataclass(slots=True)
-class Send:
+@dataclass(slots=True, eq=False, repr=False)
+class Send(_Plain):
     """Do it. Answer: `Landed`, `NotLanded` or `Unclear`."""
 
     history: History
@@ -83,16 +92,16 @@ class Send:
     idempotency_key: str
 
 
-@dataclass(slots=True)
-class LookUp:
+@dataclass(slots=True, eq=False, repr=False)
+class LookUp(_Plain):
     """Ask the service for our own effect. Answer: `Seen`."""
 
     payload: Mapping[str, Any]
     idempotency_key: str
 
 
-@dataclass(slots=True)
-class Probe:
+@dataclass(slots=True, eq=False, repr=False)
+class Probe(_Plain):
     """Ask what can be proven about a sender. Answer: `Sighting`."""
 
     worker: str
@@ -100,8 +109,8 @@ class Probe:
     n: int
 
 
-@dataclass(slots=True)
-class Wait:
+@dataclass(slots=True, eq=False, repr=False)
+class Wait(_Plain):
     """Pause. Answer: None."""
 
     seconds: float
@@ -127,16 +136,16 @@ STEP_NAMES: Mapping[type, str] = dict(
 )
 
 
-@dataclass(slots=True)
-class Landed:
+@dataclass(slots=True, eq=False, repr=False)
+class Landed(_Plain):
     """The service did it. `value` is the JSON form of what the function returned, `raw` the live object."""
 
     value: Any
     raw: Any = None
 
 
-@dataclass(slots=True)
-class NotLanded:
+@dataclass(slots=True, eq=False, repr=False)
+class NotLanded(_Plain):
     """It certainly did not happen, in this request."""
 
     verdict: Verdict
@@ -144,8 +153,8 @@ class NotLanded:
     detail: str
 
 
-@dataclass(slots=True)
-class Unclear:
+@dataclass(slots=True, eq=False, repr=False)
+class Unclear(_Plain):
     """No clear answer. `still_running`: the send was given up on but has not ended; its late answer will count."""
 
     detail: str
@@ -153,8 +162,8 @@ class Unclear:
     still_running: bool = False
 
 
-@dataclass(slots=True)
-class Seen:
+@dataclass(slots=True, eq=False, repr=False)
+class Seen(_Plain):
     """What a look-up gave. `failed` is not absence."""
 
     found: bool
@@ -162,15 +171,15 @@ class Seen:
     failed: str = ""
 
 
-@dataclass(slots=True)
-class Sighting:
+@dataclass(slots=True, eq=False, repr=False)
+class Sighting(_Plain):
     """What is proven about a sender, and for how many seconds this gate has known it to be gone."""
 
     liveness: Liveness
     gone_for_s: float = 0.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Patience:
     """How long this call may wait for others.
 
@@ -433,7 +442,7 @@ def recover_one(
         return _outcome_of(written, fold(written), target, changes=_changes(judgement))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Asked:
     """What a look-up amounts to: `trusted_in_s` was settled before asking, since an answer is only as good as the moment it was asked."""
 
@@ -689,10 +698,10 @@ def _replay(history: History, state: State, target: Target) -> Outcome:
 
 
 def _committed(history: History) -> Entry:
-    last = history.entries[-1]
-    if last.kind is Kind.COMMITTED:
-        return last
-    return next(entry for entry in reversed(history.entries) if entry.kind is Kind.COMMITTED)
+    for entry in reversed(history.entries):
+        if entry.kind is Kind.COMMITTED:
+            return entry
+    raise ValueError(f"effect {history.effect_id} has not landed")
 
 
 def _since(state: State) -> str:

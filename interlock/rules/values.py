@@ -50,12 +50,37 @@ _UNTAG: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def encode(value: Any, adapter: pydantic.TypeAdapter[Any] | None = None, *, what: str = "value") -> Any:
+class Annotation:
+    """An annotated type, through which pydantic writes a value and reads it back. Built when it is first needed: most never are.
+
+    Args:
+        hint: the type, as `typing.get_type_hints` gives it.
+    """
+
+    __slots__ = ("_adapter", "_hint", "_is_built")
+
+    def __init__(self, hint: Any) -> None:
+        self._hint = hint
+        self._adapter: pydantic.TypeAdapter[Any] | None = None
+        self._is_built = False
+
+    def adapter(self) -> pydantic.TypeAdapter[Any] | None:
+        """What writes and reads it; None for a type that pydantic does not know."""
+        if not self._is_built:
+            try:
+                self._adapter = pydantic.TypeAdapter(self._hint)
+            except Exception:  # noqa: BLE001 - pydantic raises several types for a type that it does not know
+                self._adapter = None
+            self._is_built = True
+        return self._adapter
+
+
+def encode(value: Any, annotation: Annotation | None = None, *, what: str = "value") -> Any:
     """The faithful JSON form of an argument or a fact.
 
     Args:
         value: what to encode.
-        adapter: through which a type that JSON does not know is written, if the parameter is annotated.
+        annotation: through which a type that JSON does not know is written, if the parameter has one.
         what: what it is called in the error.
 
     Raises:
@@ -66,7 +91,7 @@ def encode(value: Any, adapter: pydantic.TypeAdapter[Any] | None = None, *, what
     try:
         return _encode_plain(value)
     except _NotPlain as stranger:
-        return _encode_typed(value, adapter, what, stranger.value)
+        return _encode_typed(value, annotation, what, stranger.value)
 
 
 class _NotPlain(Exception):
@@ -95,7 +120,8 @@ def _encode_plain(value: Any) -> Any:
     raise _NotPlain(value)
 
 
-def _encode_typed(value: Any, adapter: pydantic.TypeAdapter[Any] | None, what: str, stranger: Any) -> Any:
+def _encode_typed(value: Any, annotation: Annotation | None, what: str, stranger: Any) -> Any:
+    adapter = annotation.adapter() if annotation is not None else None
     found = f"{what} holds a {type(stranger).__module__}.{type(stranger).__qualname__}"
     if adapter is None:
         if isinstance(stranger, Enum) or hasattr(stranger, "__dataclass_fields__") or hasattr(stranger, "model_dump"):
@@ -122,7 +148,7 @@ def _encode_typed(value: Any, adapter: pydantic.TypeAdapter[Any] | None, what: s
     return {"$typed": written}
 
 
-def decode(encoded: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> Any:
+def decode(encoded: Any, annotation: Annotation | None = None) -> Any:
     """The value that `encode` was given.
 
     Raises:
@@ -130,7 +156,7 @@ def decode(encoded: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> An
     """
     kind = type(encoded)
     if kind is list:
-        return [decode(item, adapter) for item in encoded]
+        return [decode(item, annotation) for item in encoded]
     if kind is not dict:
         return encoded
     if len(encoded) == 1:
@@ -138,6 +164,7 @@ def decode(encoded: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> An
         if tag in _UNTAG:
             return _UNTAG[tag](inner)
         if tag == "$typed":
+            adapter = annotation.adapter() if annotation is not None else None
             if adapter is None:
                 raise NotSerializable(
                     "the journal holds a value that was written through a parameter's annotation, and the parameter has none "
@@ -150,7 +177,7 @@ def decode(encoded: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> An
                     f"the journal holds a value that the parameter's annotation no longer reads: {error}. Keep reading the old "
                     "form until the open effects are settled."
                 ) from error
-    return {key: decode(item, adapter) for key, item in encoded.items()}
+    return {key: decode(item, annotation) for key, item in encoded.items()}
 
 
 def fingerprint(encoded: Any, *, what: str = "value") -> bytes:
@@ -175,9 +202,10 @@ def by_value(encoded: Any) -> Any:
     return encoded
 
 
-def encode_result(raw: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> Any:
+def encode_result(raw: Any, annotation: Annotation | None = None) -> Any:
     """The JSON form of a result. Never raises: what cannot be written is kept as its `repr`, under that name."""
     try:
+        adapter = annotation.adapter() if annotation is not None else None
         plain = raw if adapter is None else adapter.dump_python(raw, mode="json", warnings=False)
         text = to_json(plain, fallback=_as_plain, inf_nan_mode="strings", bytes_mode="base64")
         return from_json(text)
@@ -185,8 +213,9 @@ def encode_result(raw: Any, adapter: pydantic.TypeAdapter[Any] | None = None) ->
         return {"repr": repr_of(raw)}
 
 
-def decode_result(written: Any, adapter: pydantic.TypeAdapter[Any] | None = None) -> Any:
+def decode_result(written: Any, annotation: Annotation | None = None) -> Any:
     """The result in the type of the return annotation; its JSON form where there is none or it does not fit."""
+    adapter = annotation.adapter() if annotation is not None else None
     if adapter is None or written is None:
         return written
     try:

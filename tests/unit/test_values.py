@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from interlock.errors import NotSerializable
 from interlock.rules.canonical import derive_id, digest
-from interlock.rules.values import by_value, decode, decode_result, encode, encode_result, fingerprint
+from interlock.rules.values import Annotation, by_value, decode, decode_result, encode, encode_result, fingerprint
 
 PLAIN = st.recursive(
     st.none()
@@ -86,9 +86,9 @@ class Colour(Enum):
 )
 def test_annotated_types_come_back_through_their_annotation(hint: Any, value: Any) -> None:
     """Dataclasses, pydantic models, enums, and containers of them, come back as they were if the parameter is annotated."""
-    adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
-    stored = json.loads(json.dumps(encode(value, adapter)))
-    assert decode(stored, adapter) == value
+    annotation = Annotation(hint)
+    stored = json.loads(json.dumps(encode(value, annotation)))
+    assert decode(stored, annotation) == value
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_what_cannot_be_rebuilt_is_refused(value: Any, told: str) -> None:
 def test_an_annotation_that_changes_the_value_is_refused() -> None:
     """A value that would come back as another one through its annotation is refused: a resend would differ."""
     with pytest.raises(NotSerializable, match="annotation"):
-        encode(Item("a", Decimal(1)), pydantic.TypeAdapter(dict[str, Any]))
+        encode(Item("a", Decimal(1)), Annotation(dict[str, Any]))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 2**53, -(2**53), [1, {"a": 2**60}], "\ud800"])
@@ -199,15 +199,15 @@ def test_a_result_is_never_an_error(raw: Any) -> None:
 )
 def test_an_annotated_result_comes_back_in_its_type(hint: Any, raw: Any) -> None:
     """Through the return annotation a result is the same on the first call, on a replay and after a restart."""
-    adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
-    written = encode_result(raw, adapter)
-    assert decode_result(written, adapter) == raw
-    assert decode_result(json.loads(json.dumps(written)), adapter) == raw
+    annotation = Annotation(hint)
+    written = encode_result(raw, annotation)
+    assert decode_result(written, annotation) == raw
+    assert decode_result(json.loads(json.dumps(written)), annotation) == raw
 
 
 def test_a_stored_result_that_no_longer_fits_is_given_as_json() -> None:
     """A return annotation that changed since does not turn a landed effect into an error."""
-    assert decode_result({"old": 1}, pydantic.TypeAdapter(int)) == {"old": 1}
+    assert decode_result({"old": 1}, Annotation(int)) == {"old": 1}
 
 
 def test_identities_are_pinned() -> None:
