@@ -698,6 +698,7 @@ def _replay(history: History, state: State, target: Target) -> Outcome:
 
 
 def _committed(history: History) -> Entry:
+    entry: Entry
     for entry in reversed(history.entries):
         if entry.kind is Kind.COMMITTED:
             return entry
