@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -50,7 +51,8 @@ def _ended() -> Iterator[None]:
         process.wait(10)
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(OSError):  # the process ended before it had read all
+                    pipe.close()
 
 
 def finish(process: subprocess.Popen[str], answer: str = "") -> str:
