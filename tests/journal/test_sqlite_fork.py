@@ -65,6 +65,28 @@ def test_a_fork_by_somebody_else_is_refused(tmp_path: Path, how: str) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+def test_a_fork_in_the_middle_of_a_write_that_does_not_end_is_refused(tmp_path: Path) -> None:
+    """Where the write under way does not end in the time a fork may wait for it, the child refuses the journal; the parent goes on."""
+    root = Path(__file__).resolve().parents[2]
+    script = """
+from interlock.journal import _sqlite
+_sqlite.BUSY_S = 0.1
+assert journal._group.try_lead()  # a write that hangs
+pid = os.fork()
+if pid == 0:
+    uses = [lambda: journal.load("before"), lambda: write(journal, "child"), lambda: SQLiteJournal(sys.argv[1])]
+    os._exit(sum(not refused(use) for use in uses))
+journal._group.hand_on()
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", _HEAD + script + _TAIL, str(tmp_path), str(root)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 def test_a_journal_opened_by_the_child_is_its_own(tmp_path: Path) -> None:
     """A child of os.fork opens a journal of its own beside the inherited one, and what it writes outlives the parent's close."""
     root = Path(__file__).resolve().parents[2]

@@ -24,6 +24,21 @@ def test_the_losers_end_is_not_the_winners(tmp_path: Path) -> None:
         journal.close()
 
 
+def test_what_one_call_may_have_sent_is_not_taken_back_by_another(tmp_path: Path) -> None:
+    """Of two calls at one place, one may have something on its way and the other has not: something may be on its way."""
+    for journal in (SQLiteJournal(tmp_path), MemoryJournal()):
+        other = SQLiteJournal(tmp_path) if isinstance(journal, SQLiteJournal) else MemoryJournal(journal.store)
+        for first in (True, False):
+            place = ("effect", int(first))
+            journal.begin_send(*place)
+            journal.begin_send(*place)
+            journal.end_send(*place, answered=False, in_flight=first)
+            journal.end_send(*place, answered=False, in_flight=not first)
+            assert other.liveness(journal.worker, *place) is Liveness.GONE
+        other.close()
+        journal.close()
+
+
 def test_a_place_that_is_tried_for_again_is_alive_to_other_processes(tmp_path: Path) -> None:
     """After a send that ended without an answer, a new one at the same place is alive, and ends again."""
     from interlock.journal import liveness
