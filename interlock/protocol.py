@@ -345,8 +345,6 @@ def recover_one(
         dispatch = state.dispatch
         if state.kind is not Kind.DISPATCHED or dispatch is None:
             return _outcome_of(history, state, target)
-        if dispatch.n != own:
-            resend = Resend.NONE  # somebody has sent since, and what this call was told says nothing of that
         sighting: Sighting = yield Probe(dispatch.by, dispatch.effect_id, dispatch.n)
         if sighting.liveness is Liveness.ALIVE:
             pause = patience.next_poll_s()
@@ -355,6 +353,9 @@ def recover_one(
             yield Wait(pause)
             history = yield Load(history.effect_id)
             continue
+        if resend is not Resend.NONE and dispatch.n != own:
+            # Somebody has sent since. What this call was told says nothing of that, and it does not send a second time.
+            return _waiting(history, state, Reason.RACE_LOST, detail=detail)
 
         payload, key = state.proposed["payload"], dispatch.data["key"]
         dedupes_now = _window_open(state, capabilities, clock)

@@ -1,0 +1,66 @@
+"""What is simulated: the service as declared, who is there at the start, and how much may go wrong.
+
+Owns the scenarios of the benchmark and of the tests. `EXHAUSTIVE` is searched completely, `WILD` is drawn from at random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from benchmarks.simulator.state import Budget
+from interlock.ports import Capabilities
+
+WINDOW_S = 86_400.0
+TIMEOUT_S = 8.0
+SETTLE_AFTER_S = 1.0
+
+TIER_1 = Capabilities(True, WINDOW_S, False, 0.0, SETTLE_AFTER_S, TIMEOUT_S)
+TIER_1_LOOKUP = replace(TIER_1, can_look_up=True)
+TIER_2 = Capabilities(False, 600.0, True, 0.0, SETTLE_AFTER_S, TIMEOUT_S)
+TIER_2_LAG = replace(TIER_2, lookup_lag_s=1.5)
+TIER_3 = replace(TIER_2, can_look_up=False)
+
+TIERS = {
+    "tier1": TIER_1,
+    "tier1+lookup": TIER_1_LOOKUP,
+    "tier2": TIER_2,
+    "tier2+lag": TIER_2_LAG,
+    "tier3": TIER_3,
+}
+
+FAULTS = ("reject", "e500_after", "e500_before", "drop", "drop_after", "in_use", "give_up", "unreadable", "failed", "down")
+EVENTS = ("hand_refund", "revoke")
+TIME = ("wall_forward", "wall_back", "timeout", "near_window", "past_window")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One world to search.
+
+    Attributes:
+        name: how it is called in results and replays.
+        capabilities: what the service can do, and does.
+        workers: the task of each worker at the start: `submit`, or `later` for one that begins when the search says so.
+        again: what a worker may begin later: `recover`, `submit`.
+        budget: how much may go wrong.
+        faults: which faults the service, the callbacks and the journal may show.
+        events: what the environment may do.
+        deaths: which ways of losing a worker there are: `crash`, `cancel`, `cut_off`.
+        fresh: the decision is made in the call itself, so the facts are as seen in that moment; else they were seen before.
+        wait_s: how long a submit waits for a live sender.
+        forgets_rejections: the service does not remember a key for a request that it rejected.
+        late: a request that nobody waits for may also land at the last moment that is declared possible.
+    """
+
+    name: str
+    capabilities: Capabilities
+    workers: tuple[str, ...] = ("submit", "submit")
+    again: tuple[str, ...] = ("recover", "submit")
+    budget: Budget = Budget(crashes=1, faults=1, runs=1, events=1)
+    faults: tuple[str, ...] = FAULTS
+    events: tuple[str, ...] = EVENTS
+    deaths: tuple[str, ...] = ("crash",)
+    fresh: bool = False
+    wait_s: float = 0.0
+    forgets_rejections: bool = False
+    late: bool = False
