@@ -9,7 +9,9 @@ What is sent is decoded from the payload, on the first call too, so that a crash
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -207,14 +209,24 @@ _JSON_TYPES = (str, int, float, bool, dict, list, type(None), Any, object)
 """Annotations that say no more than JSON does: nothing has to be written or read through them."""
 
 
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function. One that cannot be resolved is the same as none, and does not cost the others theirs."""
+    with contextlib.suppress(Exception):
+        return typing.get_type_hints(function, include_extras=True)
+    hints: dict[str, Any] = {}
+    inner = inspect.unwrap(getattr(function, "__func__", function))
+    for name, annotation in getattr(inner, "__annotations__", {}).items():
+        alone = types.SimpleNamespace(__annotations__={name: annotation})
+        with contextlib.suppress(Exception):
+            hints |= typing.get_type_hints(alone, getattr(inner, "__globals__", {}), include_extras=True)
+    return hints
+
+
 def _annotations(
     function: Callable[..., Any], names: tuple[str, ...]
 ) -> tuple[dict[str, Annotation], Annotation | None]:
     """For each annotated parameter, and for the result, what reads and writes that type."""
-    try:
-        hints = typing.get_type_hints(function, include_extras=True)
-    except Exception:  # noqa: BLE001 - an annotation that cannot be resolved is the same as none; encode says so when it matters
-        hints = {}
+    hints = _hints(function)
     found = {
         name: Annotation(hints[name]) for name in (*names, "return") if name in hints and hints[name] not in _JSON_TYPES
     }

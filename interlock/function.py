@@ -32,7 +32,7 @@ from interlock.gate import resolve
 from interlock.ports import Verdict
 from interlock.rules.canonical import derive_id, digest
 from interlock.rules.premises import Condition
-from interlock.rules.values import by_value, decode_result, encode, encode_result
+from interlock.rules.values import by_value, decode_result, encode, encode_result, is_text, storable, text_of
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
@@ -220,14 +220,14 @@ class EffectFunction(Generic[A]):
 
     def send(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Call the function."""
-        return self._send(self._binding.arguments(payload, {}), idempotency_key)
+        return self._send(payload, {}, idempotency_key)
 
     def classify(self, error: BaseException) -> tuple[Verdict, str]:
         """What an exception says about whether the effect landed."""
         if isinstance(error, Rejected):
-            return Verdict.REJECTED, error.reason
+            return Verdict.REJECTED, storable(str(error.reason)) or "rejected"
         if isinstance(error, NotSent):
-            return Verdict.NOT_SENT, error.reason
+            return Verdict.NOT_SENT, storable(str(error.reason)) or "not_sent"
         if self._classify is not None:
             verdict = self._classify(error)
             if verdict is not None:
@@ -281,7 +281,7 @@ class EffectFunction(Generic[A]):
         given = self._binding.bind(args, kwargs)
         key = self._key_of(given)
         payload, fingerprint = self._binding.payload_of(given)
-        if not isinstance(decision, str):
+        if not is_text(decision):
             raise BadInput(f"effect {self.name!r}: decision= is {decision!r}; name the decision by a text.")
         facts = None if seen is None else self._facts(seen, "seen=")
         if facts is not None and self._premises is None:
@@ -296,7 +296,7 @@ class EffectFunction(Generic[A]):
             key = self._key(given)
         except Exception as error:
             raise KeyDerivationFailed(
-                f"effect {self.name!r}: key= raised {type(error).__name__}: {error}. Nothing was sent."
+                f"effect {self.name!r}: key= raised {text_of(error)}. Nothing was sent."
             ) from error
         if not isinstance(key, str) or not key.strip():
             raise InvalidKey(
@@ -337,7 +337,12 @@ class EffectFunction(Generic[A]):
         arguments[KEY_ARGUMENT] = idempotency_key
         return self._callbacks["lookup"](arguments)
 
-    def _send(self, arguments: dict[str, Any], idempotency_key: str) -> Any:
+    def _send(self, payload: Mapping[str, Any], live: Mapping[str, Any], idempotency_key: str) -> Any:
+        try:
+            arguments = self._binding.arguments(payload, live)
+        except Exception as error:
+            message = f"the function was not called: its arguments could not be put together. {text_of(error)}"
+            raise NotSent(message, reason="no_arguments") from error
         if self._binding.takes_key:
             arguments[KEY_ARGUMENT] = idempotency_key
         return self.function(**arguments)
@@ -359,7 +364,7 @@ class EffectFunction(Generic[A]):
             )
         encoded: dict[str, Any] = {}
         for name, value in facts.items():
-            if not isinstance(name, str):
+            if not is_text(name):
                 raise PremiseUnreadable(
                     f"effect {self.name!r}: {source} names a fact {name!r}; names are text. Nothing was sent."
                 )
@@ -389,12 +394,12 @@ class EffectFunction(Generic[A]):
 
     def _unreadable(self, error: Exception) -> Exception:
         return PremiseUnreadable(
-            f"effect {self.name!r}: premises= raised {type(error).__name__}: {error}. Nothing was sent; ask again when they can be read."
+            f"effect {self.name!r}: premises= raised {text_of(error)}. Nothing was sent; ask again when they can be read."
         )
 
     def _unclear(self, error: Exception) -> Exception:
         return AuthorityUnclear(
-            f"effect {self.name!r}: allowed= raised {type(error).__name__}: {error}. Nothing was sent; ask again when it can be read."
+            f"effect {self.name!r}: allowed= raised {text_of(error)}. Nothing was sent; ask again when it can be read."
         )
 
 
@@ -428,4 +433,4 @@ class BoundEffect:
 
     def send(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Call the function."""
-        return self._effect._send(self._effect._binding.arguments(payload, self._live), idempotency_key)
+        return self._effect._send(payload, self._live, idempotency_key)

@@ -20,7 +20,7 @@ import heapq
 import inspect
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from interlock.effects import History
@@ -51,6 +51,7 @@ from interlock.protocol import (
     recover_one,
 )
 from interlock.rules.lifecycle import fold
+from interlock.rules.values import repr_of, text_of
 
 log = logging.getLogger("interlock")
 
@@ -73,7 +74,7 @@ class Runner:
         self.clock = clock
         self._gone_since: dict[tuple[str, int], float] = {}
         self._unrecorded: dict[str, tuple[History, Landed]] = {}
-        self._running: set[asyncio.Task[Answer]] = set()
+        self._running: set[Future[Answer] | asyncio.Task[Answer]] = set()
 
     def run(self, protocol: Run, target: Target, *, crash_at: str = "") -> Outcome:
         """Run to the outcome, in this thread.
@@ -174,7 +175,7 @@ class Runner:
 
     def _failed(self, effect_id: str, name: str, error: Exception) -> Outcome:
         log.error("recovery of effect %s of %r stopped and left it open: %s", effect_id, name, error, exc_info=error)
-        return self._open_outcome(effect_id, name, Reason.RECOVERY_ERROR, f"{type(error).__name__}: {error}")
+        return self._open_outcome(effect_id, name, Reason.RECOVERY_ERROR, text_of(error))
 
     def _open_outcome(self, effect_id: str, name: str, reason: Reason, detail: str) -> Outcome:
         key, owner, since, history = "", "", "", None
@@ -210,9 +211,9 @@ class Runner:
 
     def load(self, effect_id: str) -> History:
         """The history; an answer that this process knows but could not write before is written first."""
-        if effect_id in self._unrecorded:
-            history, answer = self._unrecorded[effect_id]
-            self.record_late(history, answer)
+        unrecorded = self._unrecorded.get(effect_id)
+        if unrecorded is not None:
+            self.record_late(*unrecorded)
             self._unrecorded.pop(effect_id, None)
         return self.journal.load(effect_id)
 
@@ -235,21 +236,23 @@ class Runner:
                 case Append(current, drafts):
                     reply = self.journal.append(current, drafts)
 
-    def adopt(self, task: asyncio.Task[Answer], history: History) -> None:
+    def adopt(self, task: Future[Answer] | asyncio.Task[Answer], history: History) -> None:
         """A send that nobody waits for any more: its claim stays with it until it has ended, and its answer counts."""
         self._running.add(task)
 
-        def ended(task: asyncio.Task[Answer]) -> None:
+        def ended(task: Future[Answer] | asyncio.Task[Answer]) -> None:
             self._running.discard(task)
             n = len(history.entries) - 1
             answered = False
+            # A future that could be cancelled had no thread yet: nothing has left. A task may have sent before it was cancelled.
+            in_flight = not (isinstance(task, Future) and task.cancelled())
             try:
                 answer = None if task.cancelled() else task.result()
                 if isinstance(answer, Landed | NotLanded):
                     answered = self.record_late(history, answer)
             except BaseException as error:
                 log.error("a late answer of effect %s was not recorded: %s", history.effect_id, error, exc_info=error)
-            self.journal.end_send(history.effect_id, n, answered=answered)
+            self.journal.end_send(history.effect_id, n, answered=answered, in_flight=in_flight)
 
         task.add_done_callback(ended)
 
@@ -438,17 +441,21 @@ class _Call:
             raise
 
     async def _asend(self, step: Send) -> Answer:
-        task = asyncio.ensure_future(self._aanswer(step))
+        # A thread cannot be cancelled. So its send is not a task, which the end of the loop would cancel while it goes on.
+        thread = None if self.target.is_async("send") else self._in_thread(step)
+        task = asyncio.ensure_future(self._aanswer(step)) if thread is None else asyncio.wrap_future(thread)
         timeout_s = self.target.capabilities.timeout_s
         try:
             done, _ = await asyncio.wait({task}, timeout=timeout_s)
         except asyncio.CancelledError:
             # The caller is cancelled, the send is not: what has left cannot be called back, and its answer will count.
             self._claim = None
-            self.runner.adopt(task, step.history)
+            self._leave(task, thread, step)
             raise
         if not done:
-            self.runner.adopt(task, step.history)
+            if thread is not None and thread.cancel():
+                return NotLanded(Verdict.NOT_SENT, "not_started", f"no thread was free within {timeout_s:g} s")
+            self._leave(task, thread, step)
             detail = (
                 f"no answer within {timeout_s:g} s; the send still runs, and its answer will be recorded when it comes."
             )
@@ -456,6 +463,30 @@ class _Call:
         if task.cancelled():
             return Unclear("the send was cancelled from inside, which says nothing about what had left.")
         return task.result()
+
+    def _leave(self, task: asyncio.Future[Answer], thread: Future[Answer] | None, step: Send) -> None:
+        """Stop waiting for a send; it stays the runner's until it has ended."""
+        if thread is not None:
+            thread.cancel()  # does nothing to one that runs
+            self.runner.adopt(thread, step.history)
+            task.cancel()  # the loop may be gone when the thread ends
+        else:
+            assert isinstance(task, asyncio.Task)
+            self.runner.adopt(task, step.history)
+
+    def _in_thread(self, step: Send) -> Future[Answer]:
+        answer: Future[Answer] = Future()
+
+        def send() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
+            try:
+                answer.set_result(self._do(step))
+            except BaseException as error:  # noqa: BLE001 - handed to whoever waits, or reported when it ends
+                answer.set_exception(error)
+
+        asyncio.get_running_loop().run_in_executor(None, contextvars.copy_context().run, send)
+        return answer
 
     async def _aanswer(self, step: Send) -> Answer:
         try:
@@ -467,8 +498,12 @@ class _Call:
         return Landed(self.target.encode_value(raw), raw)
 
     def _classified(self, error: Exception) -> NotLanded | Unclear:
-        verdict, reason = self.target.classify(error)
-        detail = f"{type(error).__name__}: {error}"
+        detail = text_of(error)
+        try:
+            verdict, reason = self.target.classify(error)
+        except Exception as failed:
+            verdict, reason = Verdict.UNKNOWN, ""
+            log.error("%s: classify= failed on %s: %s", self.target.name, detail, text_of(failed), exc_info=failed)
         if verdict in (Verdict.NOT_SENT, Verdict.REJECTED):
             return NotLanded(verdict, reason, detail)
         if verdict is Verdict.IN_USE:
@@ -489,18 +524,29 @@ def _seen(found: Any, target: Target) -> Seen:
         return Seen(found=False)
     if found is True:
         return Seen(found=True, evidence=True)
-    if (isinstance(found, int | float) and not found) or (hasattr(found, "__len__") and len(found) == 0):
+    if _says_nothing(found):
         return Seen(
             found=False,
-            failed=f"the look-up answered {found!r}, which does not say whether the effect is there. "
+            failed=f"the look-up answered {repr_of(found)}, which does not say whether the effect is there. "
             "Return None or False for absent, and True or the object that was found otherwise.",
         )
     return Seen(found=True, evidence=target.encode_value(found))
 
 
+def _says_nothing(found: Any) -> bool:
+    """Whether an answer is empty, false in some other way (a response of status 404), or an iterator that nobody has looked into."""
+    if hasattr(found, "__next__") or hasattr(found, "__aiter__"):
+        return True
+    try:
+        return not found or (hasattr(found, "__len__") and len(found) == 0)
+    except Exception:  # noqa: BLE001 - an answer that does not know whether it is true says nothing
+        return True
+
+
 def _lookup_failed(error: Exception) -> Seen:
-    log.warning("a look-up failed, which says nothing about the effect: %s: %s", type(error).__name__, error)
-    return Seen(found=False, failed=f"{type(error).__name__}: {error}")
+    text = text_of(error)
+    log.warning("a look-up failed, which says nothing about the effect: %s", text)
+    return Seen(found=False, failed=text)
 
 
 def resolve(result: Any) -> Any:

@@ -25,6 +25,7 @@ from interlock.rules.canonical import derive_id
 from interlock.rules.lifecycle import State, fold
 from interlock.rules.premises import Judgement, judge, same
 from interlock.rules.recovery import Action, Checks, Found, Resend, decide, elapsed_s, is_window_open, surely_elapsed_s
+from interlock.rules.values import storable
 
 POLL_S = 0.02
 """First pause while another sender is alive and the caller wants to wait, in seconds; doubles up to `POLL_MAX_S`."""
@@ -595,7 +596,7 @@ def _recheck(
             judgement = judge(target.conditions(payload), seen, now)
             record["premises"] = judgement.verdicts
     except (CallbackFailed, BadInput) as error:
-        return Checks.UNREADABLE, {"unreadable": str(error)}, None
+        return Checks.UNREADABLE, {"unreadable": storable(str(error))}, None
     if not allowed:
         return Checks.LEASE, record, judgement
     if judgement is not None and not judgement.holds:

@@ -12,6 +12,7 @@ from interlock.errors import JournalError
 from interlock.journal._base import read_entry
 from interlock.rules.canonical import derive_id
 from interlock.rules.lifecycle import fold
+from interlock.rules.values import text_of
 
 RECEIPT_VERSION = 1
 
@@ -101,8 +102,10 @@ class Receipt:
             if not parsed:
                 return ReceiptCheck(("it holds no entry",))
             state = fold(History(self.effect_id, tuple(parsed)))
+            if derive_id(state.proposed["effect"], state.proposed["key"]) != self.effect_id:
+                return ReceiptCheck(("the effect id is not the one that its effect name and key give",))
         except (JournalError, ValueError) as error:
             return ReceiptCheck((str(error),))
-        if derive_id(state.proposed["effect"], state.proposed["key"]) != self.effect_id:
-            return ReceiptCheck(("the effect id is not the one that its effect name and key give",))
+        except Exception as error:  # noqa: BLE001 - a forged document may hold anything; that is a finding, not an error
+            return ReceiptCheck((f"it is not made as a receipt is: {text_of(error)}",))
         return ReceiptCheck(())

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from interlock.errors import BadInput, ConfigurationError, PremiseUnreadable
-from interlock.rules.values import decode, encode, fingerprint
+from interlock.rules.values import decode, encode, fingerprint, text_of
 
 _MISSING = object()
 
@@ -75,12 +75,12 @@ def one_of(*values: Any) -> Condition:
 
 def at_least(bound: Any) -> Condition:
     """The fact is `bound` or more."""
-    return Condition(f"at least {bound!r}", False, lambda now: decode(now) >= bound)
+    return Condition(f"at least {bound!r}", False, lambda now: _amount(now, bound) >= bound)
 
 
 def at_most(bound: Any) -> Condition:
     """The fact is `bound` or less."""
-    return Condition(f"at most {bound!r}", False, lambda now: decode(now) <= bound)
+    return Condition(f"at most {bound!r}", False, lambda now: _amount(now, bound) <= bound)
 
 
 def matches(test: Callable[..., bool], *, why: str = "") -> Condition:
@@ -200,7 +200,7 @@ def _ask(name: str, rule: Condition, *values: Any) -> bool:
         answer = rule.test(*values)
     except Exception as error:
         raise PremiseUnreadable(
-            f"the condition of premise {name!r} ({rule.rule}) could not judge {values!r}: {type(error).__name__}: {error}. "
+            f"the condition of premise {name!r} ({rule.rule}) could not judge {values!r}: {text_of(error)}. "
             "Nothing was sent. Check the type that the reader gives."
         ) from error
     if answer is not True and answer is not False:
@@ -208,6 +208,13 @@ def _ask(name: str, rule: Condition, *values: Any) -> bool:
             f"the condition of premise {name!r} ({rule.rule}) answered {answer!r}. Nothing was sent. Answer True or False."
         )
     return answer
+
+
+def _amount(encoded: Any, bound: Any) -> Any:
+    value = decode(encoded)
+    if isinstance(value, bool) is not isinstance(bound, bool):
+        raise TypeError(f"{value!r} and {bound!r} cannot be compared: True and False are no amounts")
+    return value
 
 
 def _plain_same(encoded: Any, value: Any) -> bool:

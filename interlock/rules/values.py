@@ -15,7 +15,7 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from enum import Enum
 from typing import Any
 from uuid import UUID
@@ -92,6 +92,8 @@ def encode(value: Any, annotation: Annotation | None = None, *, what: str = "val
         return _encode_plain(value)
     except _NotPlain as stranger:
         return _encode_typed(value, annotation, what, stranger.value)
+    except RecursionError:
+        raise NotSerializable(f"{what} holds itself, or is nested too deeply. Pass plain values.") from None
 
 
 class _NotPlain(Exception):
@@ -172,12 +174,16 @@ def decode(encoded: Any, annotation: Annotation | None = None) -> Any:
                 )
             try:
                 return adapter.validate_python(inner)
-            except pydantic.ValidationError as error:
+            except Exception as error:
                 raise NotSerializable(
                     f"the journal holds a value that the parameter's annotation no longer reads: {error}. Keep reading the old "
                     "form until the open effects are settled."
                 ) from error
     return {key: decode(item, annotation) for key, item in encoded.items()}
+
+
+# Of its own, since the program's own decimal context may round: two amounts would have one fingerprint.
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 
 
 def fingerprint(encoded: Any, *, what: str = "value") -> bytes:
@@ -195,7 +201,7 @@ def by_value(encoded: Any) -> Any:
     if kind is dict:
         if len(encoded) == 1 and "$decimal" in encoded:
             number = Decimal(encoded["$decimal"])
-            return {"$decimal": str(number.normalize()) if number.is_finite() else str(number)}
+            return {"$decimal": str(number.normalize(_EXACT)) if number.is_finite() else str(number)}
         return {key: by_value(item) for key, item in encoded.items()}
     if kind is list:
         return [by_value(item) for item in encoded]
@@ -220,7 +226,7 @@ def decode_result(written: Any, annotation: Annotation | None = None) -> Any:
         return written
     try:
         return adapter.validate_python(written)
-    except pydantic.ValidationError:
+    except Exception:  # noqa: BLE001 - the type's own code may raise anything, and the effect has landed
         return written
 
 
@@ -230,6 +236,25 @@ def repr_of(value: Any) -> str:
         return ascii(value)[:2000]
     except Exception as error:  # noqa: BLE001 - a broken __repr__ must not hide what it was about
         return f"<{type(value).__name__} whose repr failed: {type(error).__name__}>"
+
+
+def text_of(error: BaseException) -> str:
+    """An exception in words. Cannot fail, and can be stored whatever the exception's own text is or holds."""
+    name = type(error).__name__
+    try:
+        return storable(f"{name}: {error}"[:2000])
+    except Exception:  # noqa: BLE001 - a broken __str__ must not hide what it was about
+        return f"{name}, whose own text cannot be read"
+
+
+def is_text(value: Any) -> bool:
+    """Whether it is a text that can be stored as it is."""
+    return isinstance(value, str) and storable(value) == value
+
+
+def storable(text: str) -> str:
+    """The text with halves of surrogate pairs written out: services cut emoji in two, and the journal is UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _as_plain(value: Any) -> Any:

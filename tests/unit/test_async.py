@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -196,3 +198,82 @@ def test_an_async_effect_submitted_from_plain_code() -> None:
         return to
 
     assert gate.submit(mail.proposal("ada")).value == "ada"
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "loop ended", "timed out"])
+def test_a_plain_send_in_a_thread_is_not_over_because_its_loop_is(ending: str) -> None:
+    """A thread cannot be cancelled: while it sends, nobody takes the effect over, and its answer is recorded."""
+    journal = MemoryJournal()
+    gate = Interlock(journal=journal)
+    started, answer = threading.Event(), threading.Event()
+    landed: list[str] = []
+    meanwhile: list[str] = []
+    options: dict[str, Any] = {"lookup": lambda: landed[0] if landed else None, "settle_after": 0, "name": "pay"}
+
+    def elsewhere() -> None:
+        other = Interlock(journal=MemoryJournal(journal.store))
+        pay = other.effect(key=lambda order: order, **options)(lambda order: landed.append("elsewhere"))
+        meanwhile.extend([str(pay("1")), *(str(outcome) for outcome in other.recover())])
+        answer.set()
+
+    @gate.effect(key=lambda order: order, timeout=0.05 if ending == "timed out" else 30, **options)
+    def pay(order: str) -> str:
+        started.set()
+        answer.wait(10)
+        landed.append(order)
+        return "paid"
+
+    async def main() -> None:
+        task = asyncio.ensure_future(gate.asubmit(pay.proposal("1")))
+        assert await asyncio.to_thread(started.wait, 10)
+        if ending == "timed out":
+            assert str(await task) == "IN_FLIGHT:sender_alive"
+        elif ending == "cancelled":
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        other = threading.Timer(0.1, elsewhere)
+        other.start()
+        if ending != "loop ended":
+            await asyncio.to_thread(answer.wait)
+
+    asyncio.run(main())
+    assert meanwhile == ["IN_FLIGHT:sender_alive"] * 2
+    assert landed == ["1"]
+    again = pay("1")
+    assert (str(again), again.value) == ("DUPLICATE_IGNORED", "paid")
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "timed out"])
+def test_a_plain_send_that_never_got_a_thread_has_not_been_sent(ending: str) -> None:
+    """Every thread is taken until the call is over: the send is withdrawn for good, and the effect can be tried again."""
+    journal = MemoryJournal()
+    gate = Interlock(journal=journal)
+    landed: list[str] = []
+
+    @gate.effect(key=lambda order: order, timeout=0.05 if ending == "timed out" else 30)
+    def pay(order: str) -> None:
+        landed.append(order)
+
+    async def main() -> Any:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        free = threading.Event()
+        busy = loop.run_in_executor(None, free.wait)
+        task = asyncio.ensure_future(gate.asubmit(pay.proposal("1")))
+        await asyncio.sleep(0.1)
+        if ending == "cancelled":
+            task.cancel()
+        outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+        free.set()
+        await busy
+        await asyncio.sleep(0.05)
+        return outcome
+
+    outcome = asyncio.run(main())
+    assert landed == []
+    if ending == "timed out":
+        assert str(outcome) == "FAILED:not_started"
+        assert str(pay("1")) == "COMMITTED"
+    else:
+        assert isinstance(outcome, asyncio.CancelledError)
+        assert str(pay("1")) == "AMBIGUOUS"  # the record has no word for it, so tier 3 does not guess
