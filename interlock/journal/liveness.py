@@ -242,16 +242,14 @@ def clean(directory: Path, workers_of_open_effects: Callable[[], set[str]], *, a
     """
     with contextlib.ExitStack() as held, contextlib.suppress(OSError):
         paths = [path for path in directory.glob("*.lock") if path.stem not in _local]
+        random.shuffle(paths)  # else the same ones would be looked at each time
         gone: list[Path] = []
-        for path in random.sample(
-            paths, min(at_most, len(paths))
-        ):  # any: else the same ones would be looked at each time
+        for path in paths[:at_most]:
             with contextlib.suppress(OSError):
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 held.callback(os.close, fd)
-                fcntl.flock(
-                    fd, fcntl.LOCK_SH | fcntl.LOCK_NB
-                )  # shared: probers must not take the dead for living meanwhile
+                # Shared, as a prober's: meanwhile nobody takes the dead for living.
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(fd), os.stat(path)):
                     gone.append(path)
         if gone:

@@ -82,6 +82,25 @@ def test_waiting_for_a_file_that_stays_held_is_bounded_for_a_whole_batch(
     assert journal.verify().entries == len(CHAIN)
 
 
+def test_a_read_waits_where_another_process_repairs_the_log(
+    journal: SQLiteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer's connection does not wait for others; a read on it that would have to, waits on another connection."""
+    history = write(journal, "e1")
+    look = _sqlite._history
+    writer = journal._writer
+
+    def busy_on_the_writers(connection: sqlite3.Connection, effect_id: str) -> object:
+        if connection is writer:
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return look(connection, effect_id)
+
+    monkeypatch.setattr(_sqlite, "_history", busy_on_the_writers)
+    assert journal.load("e1") == history
+
+
 def test_verify_sees_one_moment(journal: SQLiteJournal, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written while verify reads is not taken for damage, and is counted by the next verify."""
     write(journal, "before")

@@ -205,6 +205,7 @@ _EDITS: dict[str, tuple[str, bool]] = {
     "index, first_seq": ("UPDATE effects SET first_seq = 1 WHERE effect_id = 'e2'", False),
     "index, closed": ("UPDATE effects SET is_open = 0 WHERE effect_id = 'e2'", False),
     "index, opened": ("UPDATE effects SET is_open = 1 WHERE effect_id = 'e1'", False),
+    "index, another function": ("UPDATE effects SET name = 'send_mail' WHERE effect_id = 'e2'", False),
     "index, row removed": ("DELETE FROM effects WHERE effect_id = 'e2'", False),
     "index, row added": ("INSERT INTO effects SELECT 'e9', '', 1, 1, head, '', 0 FROM effects WHERE effect_id = 'e2'", False),
     "index, row renamed": ("UPDATE effects SET effect_id = 'e9' WHERE effect_id = 'e2'", False),

@@ -16,7 +16,7 @@ import pytest
 
 from interlock.effects import Kind
 from interlock.errors import JournalUnavailable
-from interlock.journal import SQLiteJournal
+from interlock.journal import SQLiteJournal, liveness
 from interlock.ports import Liveness
 from tests.journal.worker import Remote, drafts, write
 
@@ -172,6 +172,42 @@ def test_lock_files_of_the_dead_are_cleaned_unless_an_open_effect_names_them(tmp
         assert names == {needed.worker, living.worker, journal.worker}
         assert journal.liveness(needed.worker, "e1", 2) is Liveness.GONE
         journal.close()
+
+
+def test_probers_do_not_see_each_other(journal: SQLiteJournal) -> None:
+    """A dead sender is gone to everybody, also to one who asks while another process is just asking."""
+    with Remote(journal.directory) as sender:
+        sender.ask("send", "e1")
+        sender.kill()
+        with (journal.directory / "workers" / f"{sender.worker}.lock").open() as other:
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as another prober does, for a moment
+            assert journal.liveness(sender.worker, "e1", 2) is Liveness.GONE
+
+
+def test_cleaning_comes_round_to_every_file(tmp_path: Path) -> None:
+    """Files that must stay do not keep those behind them from being removed, though each round looks at a few only."""
+    stay, go = {f"{number:016x}" for number in range(8)}, {f"{number:016x}" for number in range(8, 12)}
+    for name in stay | go:
+        (tmp_path / f"{name}.lock").touch()
+    for _ in range(300):
+        liveness.clean(tmp_path, lambda: stay, at_most=2)
+    assert {path.stem for path in tmp_path.glob("*.lock")} == stay
+
+
+def test_two_cleaners_at_once(tmp_path: Path) -> None:
+    """Two processes that clean the same files at the same moment remove each once, and the lock of neither stays."""
+    for number in range(6):
+        (tmp_path / f"{number:016x}.lock").touch()
+
+    def nested() -> set[str]:
+        liveness.clean(tmp_path, set)
+        assert not list(tmp_path.glob("*.lock"))
+        return set()
+
+    liveness.clean(tmp_path, nested)
+    worker = liveness.new_worker(tmp_path)
+    worker.check_held()
+    worker.close()
 
 
 # --- fork -----------------------------------------------------------------------------------------------------------------
