@@ -8,6 +8,11 @@ commit at the same time (`_group`). Entries are only ever appended at the end of
 from its head, so both cost the same however much is stored. SQLite folds its log into the file once it holds `CHECKPOINT_PAGES`
 pages, within the commit that reaches that number: about one commit in five hundred.
 
+What is not noticed: the log (`journal.db-wal`) removed by hand after it was last folded in, or an effect's row taken out of the index
+before `verify` is run; both make the journal forget. Copy it with SQLite's own backup, never file by file while it is in use; and open
+`journal.db` in no other way than through SQLite in a process that uses it, since closing any descriptor of it drops the locks that
+SQLite holds there for the whole process.
+
 Names in the file are API: pinned by a test.
 """
 
@@ -136,6 +141,9 @@ _UNSUITABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlit
 
 class SQLiteJournal(Journal):
     """The embedded journal.
+
+    **Durable when** an append returns: on disk, in the log, with everything that was appended before it.
+    **If the process dies** at any moment: the next to open it finds each append whole or not at all, and sees this worker gone at once.
 
     Args:
         directory: where it lives; made if it is not there.
