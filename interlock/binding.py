@@ -79,11 +79,19 @@ class Binding:
         payload: dict[str, Any] = {}
         for name, annotation, what in self._written:
             payload[name] = encode(given[name], annotation, what=what)
+        return payload, self.digest_of(payload)
+
+    def digest_of(self, payload: Mapping[str, Any]) -> str:
+        """The digest of what a payload binds.
+
+        Raises:
+            NotSerializable: NaN, or a number that JSON readers round.
+        """
         what = f"the arguments of {self.effect!r}"
+        whole = digest(by_value(payload), what=what)
         if self._binds is None:
-            return payload, digest(by_value(payload), what=what)
-        digest(by_value(payload), what=what)
-        return payload, digest(by_value({name: payload[name] for name in self._binds}), what=what)
+            return whole
+        return digest(by_value({name: payload[name] for name in self._binds if name in payload}), what=what)
 
     def live_of(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call that are no payload."""

@@ -20,7 +20,6 @@ from interlock.journal import Journal, SQLiteJournal
 from interlock.outcomes import Outcome
 from interlock.ports import Clock, SystemClock, Target, Verdict
 from interlock.protocol import CRASH_POINTS, Patience, submit
-from interlock.rules.canonical import derive_id
 
 log = logging.getLogger("interlock")
 
@@ -157,7 +156,8 @@ class Interlock:
             dedupes: the service drops a second request with the same `idempotency_key`.
             window: how long it remembers a key (seconds or timedelta). Not said: ten minutes are trusted.
             lookup_lag: how long after a send a look-up may still miss it (an index that lags).
-            settle_after: once a sender is known dead, how long its last request may still be on its way; "absent" is not trusted before.
+            settle_after: once a sender no longer sends (dead, or its call ended without an answer), how long its last request may still be
+                on its way or in the service's hands; "absent" is not trusted before. Never less than your service's slowest answer.
             timeout: the longest a send takes. Async sends are not awaited longer; a sync function must set its SDK's own time-out.
             wait: how long a call waits while another live sender works on the same effect, instead of answering IN_FLIGHT.
             rejected_on: exceptions that mean: the service answered, and certainly did not do it.
@@ -232,7 +232,7 @@ class Interlock:
             SimulatedCrash: as asked for; this gate is dead then, and a new one recovers.
             CallbackFailed, JournalError: as calling the function.
         """
-        effect, wait_s, crash = self._admit(proposal, wait, crash_before_effect, crash_after_effect, crash_at)
+        effect, proposal, wait_s, crash = self._admit(proposal, wait, crash_before_effect, crash_after_effect, crash_at)
         return self._run(proposal, effect, wait_s=wait_s, crash_at=crash)
 
     async def asubmit(
@@ -245,7 +245,7 @@ class Interlock:
         crash_at: str = "",
     ) -> Outcome:
         """As `submit`, without blocking the event loop."""
-        effect, wait_s, crash = self._admit(proposal, wait, crash_before_effect, crash_after_effect, crash_at)
+        effect, proposal, wait_s, crash = self._admit(proposal, wait, crash_before_effect, crash_after_effect, crash_at)
         return await self._arun(proposal, effect, wait_s=wait_s, crash_at=crash)
 
     def recover(self, *, wait: float | timedelta | None = None) -> Recovery:
@@ -284,7 +284,7 @@ class Interlock:
 
     def _admit(
         self, proposal: Proposal, wait: float | timedelta | None, before: bool, after: bool, crash_at: str
-    ) -> tuple[EffectFunction[Any], float, str]:
+    ) -> tuple[EffectFunction[Any], Proposal, float, str]:
         if not isinstance(proposal, Proposal):
             raise BadInput(f"submit() takes a proposal, as fn.proposal(...) makes one, not {type(proposal).__name__}.")
         effect = self._effects.get(proposal.effect)
@@ -292,15 +292,12 @@ class Interlock:
             raise BadInput(
                 f"no function is declared as effect {proposal.effect!r} on this gate. Declared: {', '.join(self._effects) or 'none'}."
             )
-        if derive_id(proposal.effect, proposal.key) != proposal.effect_id:
-            raise BadInput(
-                f"the proposal's effect id is not that of {proposal.effect!r} {proposal.key!r}; do not edit proposals."
-            )
+        proposal = effect.readmit(proposal)
         wait_s = effect.wait_s if wait is None else seconds("wait", wait, effect.name)
         crash = "after_dispatch" if before else "after_send" if after else crash_at
         if crash and crash not in CRASH_POINTS:
             raise ConfigurationError(f"crash_at= is {crash!r}; the crash points are: {', '.join(CRASH_POINTS)}.")
-        return effect, wait_s, crash
+        return effect, proposal, wait_s, crash
 
     def _run(self, proposal: Proposal, target: Any, *, wait_s: float, crash_at: str = "") -> Outcome:
         if not self._recovered:

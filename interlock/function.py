@@ -6,6 +6,7 @@ options may be is `declaration.py`'s, and order, journal and sending are the pro
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 import socket
@@ -192,6 +193,24 @@ class EffectFunction(Generic[A]):
 
     # --- the protocol's Target ---------------------------------------------------------------------------------------
 
+    def readmit(self, proposal: Proposal) -> Proposal:
+        """A proposal that came from outside: a copy of its own, so that nobody can change it any more.
+
+        Raises:
+            BadInput: it was edited since it was made.
+        """
+        if derive_id(proposal.effect, proposal.key) != proposal.effect_id:
+            raise BadInput(
+                f"the proposal's effect id is not that of {proposal.effect!r} {proposal.key!r}; do not edit proposals."
+            )
+        payload = copy.deepcopy(dict(proposal.payload))
+        if self._binding.digest_of(payload) != proposal.digest:
+            raise BadInput(
+                f"the proposal of {proposal.effect!r} {proposal.key!r} was edited since it was made: its arguments are not those of its "
+                "digest. Nothing was sent. Make a new proposal."
+            )
+        return proposal._replace(payload=payload, seen=copy.deepcopy(proposal.seen))
+
     def is_async(self, role: str) -> bool:
         """Whether `role` answers without blocking."""
         if role == "send":
@@ -229,9 +248,16 @@ class EffectFunction(Generic[A]):
         if isinstance(error, NotSent):
             return Verdict.NOT_SENT, storable(str(error.reason)) or "not_sent"
         if self._classify is not None:
-            verdict = self._classify(error)
-            if verdict is not None:
+            try:
+                verdict: object = self._classify(error)
+            except Exception as failed:
+                log.error("effect %r: classify= failed, so the fate is unknown", self.name, exc_info=failed)
+                return Verdict.UNKNOWN, ""
+            if isinstance(verdict, Verdict):
                 return verdict, str(verdict)
+            if verdict is not None:
+                log.error("effect %r: classify= answered %r; it answers a Verdict, or None", self.name, verdict)
+                return Verdict.UNKNOWN, ""
         if isinstance(error, self._in_use_on):
             return Verdict.IN_USE, ""
         if isinstance(error, self._rejected_on):

@@ -535,7 +535,12 @@ def _seen(found: Any, target: Target) -> Seen:
 
 def _says_nothing(found: Any) -> bool:
     """Whether an answer is empty, false in some other way (a response of status 404), or an iterator that nobody has looked into."""
-    if hasattr(found, "__next__") or hasattr(found, "__aiter__"):
+    if (
+        found is NotImplemented
+        or isinstance(found, BaseException)
+        or hasattr(found, "__next__")
+        or hasattr(found, "__aiter__")
+    ):
         return True
     try:
         return not found or (hasattr(found, "__len__") and len(found) == 0)

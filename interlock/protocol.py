@@ -30,6 +30,7 @@ from interlock.rules.values import storable
 POLL_S = 0.02
 """First pause while another sender is alive and the caller wants to wait, in seconds; doubles up to `POLL_MAX_S`."""
 POLL_MAX_S = 0.5
+SERVICE_POLL_MAX_S = 5.0
 PAUSE_S = 2.0
 """How long a call waits for a service by default (a key in use, a look-up that lags), in seconds."""
 RETRY_AFTER_S = 1.0
@@ -209,7 +210,8 @@ class Patience:
         left = self.left_s(for_service=for_service)
         if left <= 0:
             return None
-        pause, self._poll_s = min(self._poll_s, left), min(self._poll_s * 2, POLL_MAX_S)
+        longest = SERVICE_POLL_MAX_S if for_service else POLL_MAX_S  # each look at a service is a request and a record
+        pause, self._poll_s = min(self._poll_s, left), min(self._poll_s * 2, longest)
         return pause
 
 
@@ -273,7 +275,20 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
                 # Somebody got in between our reading and our write: what they made of it is the answer. Nothing was sent here.
                 continue
             answer: Landed | NotLanded | Unclear = yield Send(claimed, payload, key)
-            return (yield from _conclude(claimed, answer, target, clock=clock, patience=patience, via=Via.SEND))
+            ended = yield from _conclude(claimed, answer, target, clock=clock, patience=patience, via=Via.SEND)
+            if isinstance(ended, Outcome):
+                return ended
+            return (
+                yield from recover_one(
+                    claimed,
+                    target,
+                    clock=clock,
+                    patience=patience,
+                    resend=ended.resend,
+                    detail=ended.detail,
+                    pause_s=ended.pause_s,
+                )
+            )
 
         if not allowed:
             reason = Reason.LEASE
@@ -418,11 +433,16 @@ def recover_one(
             else:
                 answer = yield Send(claimed, payload, key)
             via = Via.RETRY if action is Action.RESEND else Via.REAPPLY
-            return (
-                yield from _conclude(
-                    claimed, answer, target, clock=clock, patience=patience, via=via, unsettled_s=unsettled_s
-                )
+            ended = yield from _conclude(
+                claimed, answer, target, clock=clock, patience=patience, via=via, unsettled_s=unsettled_s
             )
+            if isinstance(ended, Outcome):
+                return ended
+            own, resend, detail = len(claimed.entries) - 1, ended.resend, ended.detail
+            if ended.pause_s:
+                yield Wait(ended.pause_s)
+            history = yield Load(history.effect_id)
+            continue
         at = rfc3339(clock.now())
         if action is Action.SETTLE:
             value = None if extra["evidence"] is True else extra["evidence"]
@@ -518,6 +538,15 @@ def _dispatches(history: History) -> list[Entry]:
     return sends
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class _Again:
+    """A send came to nothing certain: recover, with what it came to, after a pause."""
+
+    resend: Resend
+    detail: str
+    pause_s: float
+
+
 def _conclude(
     history: History,
     answer: Landed | NotLanded | Unclear,
@@ -527,7 +556,7 @@ def _conclude(
     patience: Patience,
     via: Via,
     unsettled_s: float = 0.0,
-) -> Run:
+) -> Generator[Step, Any, Outcome | _Again]:
     """From the answer to a send to its outcome.
 
     `unsettled_s`: how long, when this was resent, an earlier request could still have been on its way.
@@ -569,17 +598,7 @@ def _conclude(
         sent, pause = Resend.NONE, poll
     else:
         sent, pause = Resend.NONE if via is Via.SEND else Resend.UNANSWERED, 0.0
-    return (
-        yield from recover_one(
-            history,
-            target,
-            clock=clock,
-            patience=patience,
-            resend=sent,
-            detail=answer.detail,
-            pause_s=pause,
-        )
-    )
+    return _Again(sent, answer.detail, pause)
 
 
 def _recheck(

@@ -87,7 +87,9 @@ def decide(
             if can_look_up:
                 # The key answers, but not with the effect: only reading tells. Absent then means the key is spent on a failure.
                 return Action.LOOK_UP if found is Found.NOT_ASKED else Action.FAIL
-            return Action.FAIL if resend is Resend.REJECTED else Action.WAIT
+            # A rejection speaks for the resend alone: it may have come before the service looked at the key (a revoked
+            # credential, say), and the first request may have landed.
+            return Action.WAIT
         if can_look_up:
             if found is Found.NOT_ASKED:
                 return Action.LOOK_UP

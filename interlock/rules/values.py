@@ -12,6 +12,7 @@ Knows nothing of entries or of services.
 from __future__ import annotations
 
 import base64
+import copy
 import json
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
@@ -173,7 +174,7 @@ def decode(encoded: Any, annotation: Annotation | None = None) -> Any:
                     "now. Put the annotation back, so that the open effect can be recovered."
                 )
             try:
-                return adapter.validate_python(inner)
+                return adapter.validate_python(copy.deepcopy(inner))  # pydantic may hand parts of it on as they are
             except Exception as error:
                 raise NotSerializable(
                     f"the journal holds a value that the parameter's annotation no longer reads: {error}. Keep reading the old "

@@ -272,3 +272,58 @@ def test_recovery_costs_what_is_open(world: World) -> None:
     other.journal._read = lambda effect_id: reads.append(effect_id) or load(effect_id)  # type: ignore[method-assign,func-returns-value]
     assert len(other.recover()) == 0
     assert reads == []
+
+
+def test_an_edited_proposal_is_refused(world: World) -> None:
+    """A proposal whose arguments were changed after it was approved is not sent under its old digest."""
+    gate = world.gate()
+    proposal = world.refund(gate, 1).proposal("881", 2000)
+    proposal.payload["amount"] = 9000  # type: ignore[index]
+    with pytest.raises(BadInput, match="edited since"):
+        gate.submit(proposal)
+    assert world.service.sends == []
+
+
+def test_what_was_admitted_cannot_be_changed_any_more(world: World) -> None:
+    """Changing the proposal while it is being carried out changes nothing of what is sent."""
+    gate = world.gate()
+    refund = world.refund(gate, 2)
+    proposal = refund.proposal("881", 2000)
+    world.service.before = lambda: proposal.payload.update(amount=9000)  # type: ignore[attr-defined]
+    lost = [TimeoutError()]
+
+    def lose() -> None:
+        proposal.payload.update(amount=9000)  # type: ignore[attr-defined]
+        if lost:
+            raise lost.pop()
+
+    world.service.before = lose
+    assert str(gate.submit(proposal)) == "REAPPLIED_AFTER_QUERY"
+    assert world.service.ledger[next(iter(world.service.ledger))]["amount"] == 2000
+
+
+def test_a_rejected_resend_without_a_lookup_is_no_failure(world: World) -> None:
+    """It landed, its answer was lost, and every resend is rejected before the service looks at the key: never FAILED."""
+    crash(world, 1, "after_send", lookup=None, rejected_on=PermissionError)
+
+    def reject() -> None:
+        raise PermissionError("key rotated")
+
+    world.service.before = reject
+    assert recover(world, 1, lookup=None, rejected_on=PermissionError) == "IN_FLIGHT:unanswered"
+    world.service.before = lambda: None
+    assert recover(world, 1, lookup=None, rejected_on=PermissionError) == "COMMITTED_BY_RETRY"
+    assert len(world.service.ledger) == 1
+
+
+def test_a_key_in_use_for_hours_ends_in_an_answer(world: World) -> None:
+    """Waiting long for a key in use asks many times and still ends in IN_FLIGHT, not in a deep stack."""
+
+    class InUse(Exception):
+        pass
+
+    def always() -> None:
+        raise InUse
+
+    world.service.before = always
+    assert str(world.refund(world.gate(), 1, in_use_on=InUse, wait=2600)("881", 2000)) == "IN_FLIGHT:key_in_use"

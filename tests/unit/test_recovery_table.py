@@ -40,7 +40,7 @@ def wanted(tier: str, checks: Checks, found: Found, resend: Resend, *, can_look_
         case "1", Checks.HOLD if can_look_up:
             return Action.FAIL if absent else Action.LOOK_UP
         case "1", Checks.HOLD:
-            return Action.FAIL if resend is Resend.REJECTED else Action.WAIT
+            return Action.WAIT  # a rejected resend says nothing of the request before it
         case _ if can_look_up:
             return Action.REFUSE if absent else Action.LOOK_UP
     return Action.GIVE_UP
@@ -75,8 +75,8 @@ def test_nothing_is_sent_when_a_check_does_not_hold(checks: Checks) -> None:
         assert action not in (Action.RESEND, Action.REAPPLY)
 
 
-def test_refused_or_failed_only_on_trusted_absence_or_a_rejected_key() -> None:
-    """Nothing is said not to have landed unless a trusted look-up found it absent, or the service rejected its own key."""
+def test_refused_or_failed_only_on_trusted_absence() -> None:
+    """Nothing that may have been sent is said not to have landed unless a trusted look-up found it absent."""
     for dedupes, window_open, can_look_up, checks, found, resend in CELLS:
         action = decide(
             dedupes=dedupes, window_open=window_open, can_look_up=can_look_up, checks=checks, found=found, resend=resend
@@ -84,8 +84,7 @@ def test_refused_or_failed_only_on_trusted_absence_or_a_rejected_key() -> None:
         if action is Action.REFUSE:
             assert found is Found.ABSENT
         if action is Action.FAIL:
-            rejected = dedupes and window_open and not can_look_up and resend is Resend.REJECTED
-            assert found is Found.ABSENT or rejected
+            assert found is Found.ABSENT
 
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
