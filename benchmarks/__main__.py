@@ -22,6 +22,10 @@ SUITES = {
     "refund-agent": ("benchmarks.suites.refund_agent.suite", "eleven faults and more, each guard beside the others"),
     "recovery": ("benchmarks.suites.recovery", "crash to settled, the gate beside the hand check; the stopped sender"),
     "performance": ("benchmarks.performance", "one gated call beside the floor, fsyncs counted"),
+    "simulate": (
+        "benchmarks.simulator.suite",
+        "the real protocol against every order of events, exhaustively and by seed",
+    ),
 }
 DEMO = "demo"
 
@@ -56,7 +60,7 @@ def run(suite: Suite, arguments: Sequence[str]) -> int:
     command = " ".join(["python -m benchmarks", suite.name, *_without_out(arguments)])
     with choose() as progress:
         document = suite.run(Options(quick=options.quick, seed=options.seed, command=command, more=options), progress)
-    file = _target(suite.name, options.out, whole=document.is_whole and not options.quick)
+    file = _target(document.name, options.out, whole=document.is_whole and not options.quick)
     content = document.to_json()
     write(content, file)
     show(content)

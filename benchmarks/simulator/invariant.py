@@ -114,9 +114,7 @@ def check_send(state: State, name: str, step: Send, *, is_cut_off: bool) -> None
         or stored.by != name
         or stored.data["key"] != step.idempotency_key
     ):
-        raise Violation(
-            DURABLE_FIRST, f"{name} sends under entry {n}, which is {stored and (stored.kind, stored.by)}"
-        )
+        raise Violation(DURABLE_FIRST, f"{name} sends under entry {n}, which is {stored and (stored.kind, stored.by)}")
     later = [entry for entry, _ in state.entries[n + 1 :] if entry.kind is Kind.DISPATCHED]
     if later and not is_cut_off:
         raise Violation(LATEST_CLAIM, f"{name} sends under entry {n}, but {later[-1].by} holds the claim by now")

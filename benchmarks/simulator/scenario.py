@@ -28,7 +28,20 @@ TIERS = {
     "tier3": TIER_3,
 }
 
-FAULTS = ("reject", "e500_after", "e500_before", "drop", "drop_after", "in_use", "give_up", "unreadable", "failed", "down")
+NOTHING_WRONG = Budget(crashes=0, faults=0, runs=0, events=0)
+
+FAULTS = (
+    "reject",
+    "e500_after",
+    "e500_before",
+    "drop",
+    "drop_after",
+    "in_use",
+    "give_up",
+    "unreadable",
+    "failed",
+    "down",
+)
 EVENTS = ("hand_refund", "revoke")
 TIME = ("wall_forward", "wall_back", "timeout", "near_window", "past_window")
 
@@ -56,7 +69,7 @@ class Scenario:
     capabilities: Capabilities
     workers: tuple[str, ...] = ("submit", "submit")
     again: tuple[str, ...] = ("recover", "submit")
-    budget: Budget = Budget(crashes=1, faults=1, runs=1, events=1)
+    budget: Budget = NOTHING_WRONG
     faults: tuple[str, ...] = FAULTS
     events: tuple[str, ...] = EVENTS
     deaths: tuple[str, ...] = ("crash",)
@@ -64,3 +77,57 @@ class Scenario:
     wait_s: float = 0.0
     forgets_rejections: bool = False
     late: bool = False
+
+
+ALL_DEATHS = ("crash", "cancel", "cut_off")
+_PAIR, _HANDED_ON, _THREE = ("submit", "submit"), ("submit", "later"), ("submit", "submit", "submit")
+
+
+def searched(tier: str, *, deep: bool = False) -> list[Scenario]:
+    """What is searched completely at one tier; `deep` adds to how much may go wrong."""
+    base = Scenario(name="", capabilities=TIERS[tier], workers=_HANDED_ON, late=True)
+    more = 1 if deep else 0
+    found = [
+        replace(base, name="race", workers=_PAIR, budget=Budget(1, 0, 1, more)),
+        replace(base, name="changes", budget=Budget(1, 0, 1, 2)),
+        replace(base, name="faults", budget=Budget(1, 1 + more, 1, 0)),
+        replace(base, name="deaths", budget=Budget(2, 0, 1 + more, 0), deaths=ALL_DEATHS),
+        replace(base, name="time", budget=Budget(1, 0, 1, 2 + more), events=TIME),
+        replace(base, name="three", workers=_THREE, budget=Budget(1, 0, 0, 0)),
+    ]
+    if TIERS[tier].dedupes:
+        forgetting = replace(base, name="rejections", faults=("reject", "drop"), forgets_rejections=True)
+        found.append(replace(forgetting, budget=Budget(1, 2, 1 + more, 0)))
+    return [replace(scenario, name=f"{tier}/{scenario.name}") for scenario in found]
+
+
+def wild(tier: str) -> list[Scenario]:
+    """What random runs are drawn from at one tier: three workers, and much that goes wrong."""
+    base = Scenario(
+        name=f"{tier}/wild",
+        capabilities=TIERS[tier],
+        workers=("submit", "submit", "later"),
+        budget=Budget(3, 4, 5, 3),
+        events=(*EVENTS, *TIME),
+        deaths=ALL_DEATHS,
+        late=True,
+        wait_s=0.1,
+    )
+    return [
+        base,
+        replace(base, name=f"{tier}/wild-fresh", fresh=True, forgets_rejections=True, wait_s=0.0),
+        replace(base, name=f"{tier}/wild-calm", events=("revoke",), budget=Budget(4, 6, 6, 1), forgets_rejections=True),
+    ]
+
+
+def named(name: str) -> Scenario:
+    """The scenario of that name.
+
+    Raises:
+        LookupError: there is none.
+    """
+    for tier in TIERS:
+        for scenario in (*searched(tier), *searched(tier, deep=True), *wild(tier)):
+            if scenario.name == name:
+                return scenario
+    raise LookupError(f"no scenario is called {name!r}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.simulator.invariant import CHAIN, DONE, JOURNAL, SETTLES, last_kind
@@ -136,7 +136,16 @@ def wander(world: World, chance: random.Random, *, steps: int = 150) -> Tally:
     return tally
 
 
-_WEIGHTS = {"crash": 1.0, "cancel": 1.0, "cut_off": 1.0, "event": 0.6, "answer": 2.0, "land": 1.0, "lost": 0.5, "begin": 2.0}
+_WEIGHTS = {
+    "crash": 1.0,
+    "cancel": 1.0,
+    "cut_off": 1.0,
+    "event": 0.6,
+    "answer": 2.0,
+    "land": 1.0,
+    "lost": 0.5,
+    "begin": 2.0,
+}
 
 
 def _weight(action: Action) -> float:
@@ -211,19 +220,21 @@ def _play_end(world: World, state: State, path: list[Action], way: str) -> int:
     return len(played)
 
 
-def _rest(world: World, state: State, way: str, act) -> State:  # type: ignore[no-untyped-def]
+def _rest(world: World, state: State, way: str, act: Callable[[State, Action], State]) -> State:
     """Let everything that is under way come to its end, without another fault."""
     for _ in range(500):
         action = _next_of_end(world, state, way)
         if action is None:
-            return state  # type: ignore[no-any-return]
+            return state
         state = act(state, action)
     raise Violation(SETTLES, "500 actions without a fault, and something is still under way")
 
 
 def _next_of_end(world: World, state: State, way: str) -> Action | None:
     for request in state.pending:
-        return Action(way if request.hold == "orphan" else "answer", request.number, "" if request.hold == "orphan" else "ok")
+        return Action(
+            way if request.hold == "orphan" else "answer", request.number, "" if request.hold == "orphan" else "ok"
+        )
     for index, worker in enumerate(state.workers):
         if worker.phase == "ready":
             if world.may_step(state, index):

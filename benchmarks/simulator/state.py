@@ -6,7 +6,6 @@ world began, so that nothing depends on how a float rounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from interlock.effects import Entry
@@ -179,19 +178,17 @@ class Action(NamedTuple):
     choice: str = ""
 
 
-class Violation(Exception):  # noqa: N818 - it is what the simulator looks for, not an error of the simulator
+class Violation(Exception):
     """Something that must never happen, happened.
 
     Attributes:
         rule: the invariant that does not hold, by name.
         detail: what was seen.
-        decisions: which of the possible actions was taken at each step, set by whoever explored.
-        trace: the steps in words, set likewise.
+        decisions: the actions that led here, set by whoever searched.
     """
 
     def __init__(self, rule: str, detail: str) -> None:
         super().__init__(f"{rule}: {detail}")
         self.rule = rule
         self.detail = detail
-        self.decisions: tuple[int, ...] = ()
-        self.trace: Sequence[str] = ()
+        self.decisions: tuple[Action, ...] = ()

@@ -216,11 +216,7 @@ class World:
         if phase in ("done", "dead"):
             if not budget.runs:
                 return []
-            return [
-                Action("begin", index, task)
-                for task in scenario.again
-                if task != "recover" or state.is_open
-            ]
+            return [Action("begin", index, task) for task in scenario.again if task != "recover" or state.is_open]
         found: list[Action] = []
         if phase == "ready":
             step = self.runs[worker.node].step
@@ -235,9 +231,11 @@ class World:
         elif phase == "asleep" and self._can_advance(state, max(state.now, worker.due)):
             found.append(Action("wake", index))
         if budget.crashes:
-            for way in scenario.deaths:
-                if way != "cut_off" or self._can_be_cut_off(state, index, worker):
-                    found.append(Action(way, index))
+            found += [
+                Action(way, index)
+                for way in scenario.deaths
+                if way != "cut_off" or self._can_be_cut_off(state, index, worker)
+            ]
         return found
 
     def _request_actions(self, state: State, request: Request) -> list[Action]:
@@ -370,6 +368,7 @@ class World:
         worker = state.workers[index]
         node = self.runs[worker.node]
         step = node.step
+        assert step is not None
         name = _name(index, worker.life)
         kind = type(step)
         if choice and choice != "miss":
@@ -403,8 +402,7 @@ class World:
                 raise Violation("the journal is as it was written", str(error)) from error
             journal.is_down = False
             self._calls[name].finish()
-            state = self._saved(state, index, _ended(worker))
-            return state
+            return self._saved(state, index, _ended(worker))
         finally:
             journal.is_down = False
         if kind is Load or (kind is Dispatch and answer is not None):
@@ -457,13 +455,14 @@ class World:
                 LANDED if known.result == "ok" else REJECTED if known.result == "rejected" else UNCLEAR
             )
             return state, UNCLEAR if way == "drop_after" else replay
-        result, answer = {
+        ways: dict[str, tuple[str, Landed | NotLanded | Unclear]] = {
             "ok": ("ok", LANDED),
             "drop_after": ("ok", UNCLEAR),
             "reject": ("rejected", REJECTED),
             "e500_after": ("e500", UNCLEAR),
             "e500_before": ("e500", UNCLEAR),
-        }[way]
+        }
+        result, answer = ways[way]
         if way in ("ok", "drop_after", "e500_after"):
             state = state._replace(
                 landings=(*state.landings, Landing(request.key, state.now, request.n, request.worker))
@@ -511,7 +510,7 @@ class World:
         state = self._orphaned(state, index, worker.life)
         name = _name(index, worker.life)
         journals = tuple(
-            JournalState(name, (), (), journal.fate or Liveness.GONE) if journal.name == name else journal
+            journal._replace(sending=(), fate=journal.fate or Liveness.GONE) if journal.name == name else journal
             for journal in state.journals
         )
         state = _spend(state._replace(journals=journals), crashes=1)
@@ -714,7 +713,10 @@ class World:
             worker = worker._replace(call=_call_state(self._calls[name]))
         entries = state.entries if len(store.order) == len(state.entries) else tuple(store.order)
         state = state._replace(
-            entries=entries, open=tuple(store.open.items()), places=tuple(store.places.items()), journals=tuple(journals)
+            entries=entries,
+            open=tuple(store.open.items()),
+            places=tuple(store.places.items()),
+            journals=tuple(journals),
         )
         return _put(state, index, worker)
 
