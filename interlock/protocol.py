@@ -31,6 +31,8 @@ POLL_S = 0.02
 """First pause while another sender is alive and the caller wants to wait, in seconds; doubles up to `POLL_MAX_S`."""
 POLL_MAX_S = 0.5
 SERVICE_POLL_MAX_S = 5.0
+SHORTEST_PAUSE_S = 0.001
+"""A pause too short for a clock to show is none: rounding would leave a remainder of it for ever, in seconds."""
 PAUSE_S = 2.0
 """How long a call waits for a service by default (a key in use, a look-up that lags), in seconds."""
 RETRY_AFTER_S = 1.0
@@ -354,7 +356,7 @@ def recover_one(
     capabilities = target.capabilities
     own = len(history.entries) - 1  # where `resend` is not NONE, the dispatch that it speaks of
     if pause_s:
-        yield Wait(pause_s)
+        yield Wait(max(pause_s, SHORTEST_PAUSE_S))
         history = yield Load(history.effect_id)
     while True:
         state = fold(history)
@@ -366,7 +368,7 @@ def recover_one(
             pause = patience.next_poll_s()
             if pause is None:
                 return _waiting(history, state, Reason.SENDER_ALIVE, detail=detail)
-            yield Wait(pause)
+            yield Wait(max(pause, SHORTEST_PAUSE_S))
             history = yield Load(history.effect_id)
             continue
         if resend is not Resend.NONE and dispatch.n != own:
@@ -401,7 +403,7 @@ def recover_one(
                     return _waiting(
                         history, state, Reason.ABSENCE_NOT_YET_TRUSTED, retry_after=asked.trusted_in_s, detail=detail
                     )
-                yield Wait(asked.trusted_in_s)
+                yield Wait(max(asked.trusted_in_s, SHORTEST_PAUSE_S))
                 history = yield Load(history.effect_id)
                 continue
             if asked.found is Found.FOUND:
@@ -416,9 +418,6 @@ def recover_one(
             reason = Reason.CHECK_UNREADABLE if checks is Checks.UNREADABLE else Reason.UNANSWERED
             return _waiting(history, state, reason, detail=recheck.get("unreadable", "") or detail)
         if action in (Action.RESEND, Action.REAPPLY):
-            unsettled_s = 0.0
-            if action is Action.RESEND and not capabilities.can_look_up:
-                unsettled_s = yield from _unsettled_s(history, sighting, capabilities, clock)
             draft = _dispatched(capabilities, clock, attempt=state.attempt, key=key, extra=extra)
             claimed: History | None = yield Dispatch(history, (draft,))
             if claimed is None:
@@ -433,14 +432,12 @@ def recover_one(
             else:
                 answer = yield Send(claimed, payload, key)
             via = Via.RETRY if action is Action.RESEND else Via.REAPPLY
-            ended = yield from _conclude(
-                claimed, answer, target, clock=clock, patience=patience, via=via, unsettled_s=unsettled_s
-            )
+            ended = yield from _conclude(claimed, answer, target, clock=clock, patience=patience, via=via)
             if isinstance(ended, Outcome):
                 return ended
             own, resend, detail = len(claimed.entries) - 1, ended.resend, ended.detail
             if ended.pause_s:
-                yield Wait(ended.pause_s)
+                yield Wait(max(ended.pause_s, SHORTEST_PAUSE_S))
             history = yield Load(history.effect_id)
             continue
         at = rfc3339(clock.now())
@@ -555,12 +552,8 @@ def _conclude(
     clock: Clock,
     patience: Patience,
     via: Via,
-    unsettled_s: float = 0.0,
 ) -> Generator[Step, Any, Outcome | _Again]:
-    """From the answer to a send to its outcome.
-
-    `unsettled_s`: how long, when this was resent, an earlier request could still have been on its way.
-    """
+    """From the answer to a send to its outcome."""
     if isinstance(answer, Landed):
         draft = Draft(Kind.COMMITTED, rfc3339(clock.now()), {"via": str(via), "value": answer.value})
         written: History | None = yield Append(history, (draft,))
@@ -581,14 +574,6 @@ def _conclude(
             return _outcome_of(failed, fold(failed), target)
         sent = Resend.REJECTED if answer.verdict is Verdict.REJECTED else Resend.UNANSWERED
         pause = 0.0
-        if sent is Resend.REJECTED and unsettled_s > 0:
-            # Services forget the key of what they reject, so an earlier request that is still on its way could yet land. Once it
-            # cannot, one more resend tells.
-            if unsettled_s > max(target.capabilities.settle_after_s, patience.left_s(for_service=True)):
-                return _waiting(
-                    history, fold(history), Reason.UNANSWERED, retry_after=unsettled_s, detail=answer.detail
-                )
-            sent, pause = Resend.NONE, unsettled_s
     elif answer.still_running:
         return _waiting(history, fold(history), Reason.SENDER_ALIVE, detail=answer.detail)
     elif answer.in_use:

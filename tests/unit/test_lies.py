@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import Any
@@ -19,6 +20,12 @@ from interlock.rules.values import encode, fingerprint, text_of
 from tests.unit.conftest import World
 
 TIERS = pytest.mark.parametrize("tier", [1, 2, 3])
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """The log shows the errors as they are, and halves of emoji cannot be handed from one test process to another."""
+    caplog.set_level(logging.CRITICAL + 1, logger="interlock")
 
 
 class Wordless(Exception):

@@ -327,3 +327,16 @@ def test_a_key_in_use_for_hours_ends_in_an_answer(world: World) -> None:
 
     world.service.before = always
     assert str(world.refund(world.gate(), 1, in_use_on=InUse, wait=2600)("881", 2000)) == "IN_FLIGHT:key_in_use"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("base_s", [0.0, 0.1, 1.7, 33.3, 1e5 / 3, 1e6 / 7])
+def test_a_pause_ends_on_any_clock(base_s: float) -> None:
+    """What rounding leaves of a pause is not waited for over and over: on a clock that stands still it would never pass."""
+    for step in range(10):
+        world = World()
+        world.clock.advance(base_s + step * 0.013)
+        crash(world, 2, "after_dispatch")
+        world.journals[-1]._fate = None
+        world.journals[-1].die()
+        assert recover(world, 2) == "REAPPLIED_AFTER_QUERY"

@@ -1,0 +1,140 @@
+"""What ends a send from outside or says no on a later try: interrupts, exits, rejected resends, forks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock import NotSent, Rejected
+from tests.unit.conftest import World
+
+TIERS = pytest.mark.parametrize("tier", [1, 2, 3])
+
+
+@TIERS
+@pytest.mark.parametrize("landed", [False, True])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("by", ["the same process", "another process"])
+def test_interrupted_in_the_send(world: World, tier: int, landed: bool, error: type[BaseException], by: str) -> None:
+    """An interrupt passes through; the effect stays open until it is recovered by the tier's means, here or elsewhere."""
+
+    def interrupt() -> None:
+        raise error
+
+    if landed:
+        world.service.after = interrupt
+    else:
+        world.service.before = interrupt
+    gate = world.gate()
+    refund = world.refund(gate, tier)
+    with pytest.raises(error):
+        refund("881", 2000)
+    world.service.before = world.service.after = lambda: None
+    if by == "another process":
+        gate = world.gate()
+        refund = world.refund(gate, tier)
+    wanted = {
+        1: "COMMITTED_BY_RETRY",
+        2: "COMMITTED_ON_QUERY" if landed else "REAPPLIED_AFTER_QUERY",
+        3: "AMBIGUOUS",
+    }[tier]
+    assert [str(outcome) for outcome in gate.recover()] == [wanted]
+    assert len(world.service.ledger) == (landed if tier == 3 else 1)
+
+
+@pytest.mark.parametrize("answer", [Rejected("already refunded"), NotSent("offline"), ConnectionRefusedError()])
+@pytest.mark.parametrize("landed", [False, True])
+@pytest.mark.parametrize("looks_up", [False, True])
+def test_a_no_to_a_resend_speaks_for_the_resend_alone(
+    world: World, answer: Exception, landed: bool, looks_up: bool
+) -> None:
+    """Tier 1, the first answer lost, the resend is refused: never said not to have happened where the first one landed."""
+    answers: list[Exception] = [answer, TimeoutError()]
+
+    def reply() -> None:
+        if answers:
+            raise answers.pop()
+
+    # A request that landed may have lost its answer; one that did not land lost the request.
+    if landed:
+        world.service.after = reply
+    else:
+        world.service.before = reply
+    options = {} if looks_up else {"lookup": None}
+    gate = world.gate()
+    refund = world.refund(gate, 1, **options)
+    outcome = refund("881", 2000)
+    if looks_up:
+        rejected = "rejected" if isinstance(answer, Rejected) else "absent"
+        assert str(outcome) == ("COMMITTED_ON_QUERY" if landed else f"FAILED:{rejected}")
+        return
+    assert str(outcome) == "IN_FLIGHT:unanswered"
+    answers.extend([answer] * 10)
+    assert {str(refund("881", 2000)) for _ in range(3)} == {"IN_FLIGHT:unanswered"}
+    world.clock.advance(3600)
+    assert str(refund("881", 2000)) == "AMBIGUOUS"
+    assert len(world.service.ledger) == landed
+
+
+SCRIPT = """
+import json, os, sys, threading
+from interlock import Interlock
+
+sent, go_on, started = [], threading.Event(), threading.Event()
+
+def declare(gate):
+    def pay(order):
+        started.set()
+        go_on.wait(10)
+        return "paid"
+    return gate.effect(key=lambda order: order)(pay)
+
+gate = Interlock(sys.argv[1])
+pay = declare(gate)
+sender = threading.Thread(target=lambda: sent.append(str(pay("1"))))
+sender.start()
+started.wait(10)
+read, write = os.pipe()
+child = os.fork()
+if child == 0:
+    go_on.set()  # the child's own
+    told = []
+    own = Interlock(sys.argv[1])
+    for here, ask in ((gate, pay), (own, declare(own))):
+        told += [str(ask("1")), *(str(outcome) for outcome in here.recover()), str(ask("2"))]
+        told.append(here.journal.worker)
+        here.close()
+    os.write(write, json.dumps(told).encode())
+    os._exit(0)
+os.waitpid(child, 0)
+told = json.loads(os.read(read, 65536))
+print(json.dumps({"child": told, "owner": gate.journal.worker}))
+go_on.set()
+sender.join()
+print(json.dumps({"sender": sent, "again": str(pay("1")), "ok": gate.journal.verify().ok}))
+"""
+
+
+def test_a_fork_owns_nothing(tmp_path: Path, root: Path) -> None:
+    """A child that is forked while a send is open is a worker of its own: it neither sends nor ends what its parent sends."""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SCRIPT, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    first, last = (json.loads(line) for line in run.stdout.splitlines())
+    *inherited, heir, in_flight, open_too, second, opener = first["child"]
+    assert inherited == ["IN_FLIGHT:sender_alive", "IN_FLIGHT:sender_alive", "COMMITTED"]
+    assert [in_flight, open_too, second] == ["IN_FLIGHT:sender_alive", "IN_FLIGHT:sender_alive", "DUPLICATE_IGNORED"]
+    assert len({heir, opener, first["owner"]}) == 3
+    assert last == {"sender": ["COMMITTED"], "again": "DUPLICATE_IGNORED", "ok": True}
