@@ -15,6 +15,7 @@ ONE_LANDING = "one approved request lands at most once"
 DURABLE_FIRST = "nothing is sent without a durable DISPATCHED entry of that sender"
 LATEST_CLAIM = "nobody sends under a claim that has passed to another"
 ONE_SENDER = "never two live senders at once"
+TAKEN_OVER = "what a live sender sends is concluded or sent by nobody else"
 CHECKED = "nothing is dispatched but on a permission and facts that held when they were last read"
 TRUE_REFUSAL = "REFUSED and FAILED are never said of something that landed"
 TRUE_COMMIT = "COMMITTED is never said of something that did not land"
@@ -32,6 +33,7 @@ RULES = (
     DURABLE_FIRST,
     LATEST_CLAIM,
     ONE_SENDER,
+    TAKEN_OVER,
     CHECKED,
     TRUE_REFUSAL,
     TRUE_COMMIT,
@@ -51,8 +53,17 @@ def last_kind(state: State) -> Kind | None:
     return state.entries[-1][0].kind if state.entries else None
 
 
-def check_state(before: State, state: State, senders: int, capabilities: Capabilities) -> None:
+def check_state(
+    before: State, state: State, senders: int, capabilities: Capabilities, sending: frozenset[tuple[str, int]]
+) -> None:
     """Everything that can be said of a moment.
+
+    Args:
+        before: the moment before it.
+        state: the moment.
+        senders: how many live workers are about to send, or are sending.
+        capabilities: of the service.
+        sending: worker and place of each send by a live worker that was under way before.
 
     Raises:
         Violation: with the rule that does not hold.
@@ -68,6 +79,11 @@ def check_state(before: State, state: State, senders: int, capabilities: Capabil
     if not landed and kind is Kind.COMMITTED:
         raise Violation(TRUE_COMMIT, "the journal says COMMITTED and it did not land")
     if len(state.entries) > len(before.entries):
+        for name, n in sending:
+            writer = state.entries[-1][0].by
+            # Who knows that an earlier request of this effect landed says so at any time; that it is true is another rule's.
+            if n == len(before.entries) - 1 and writer != name and kind is not Kind.COMMITTED:
+                raise Violation(TAKEN_OVER, f"{writer} wrote {kind} while {name} lives and has not ended its send")
         if kind is Kind.AMBIGUOUS and can_be_known(state, capabilities):
             raise Violation(KNOWABLE, "the service could have told, or made it safe to send again")
         if kind is Kind.REFUSED and not (state.revoked or state.hand_refunded):

@@ -21,8 +21,8 @@ from benchmarks.simulator.state import Violation
 from benchmarks.simulator.world import World
 from interlock.protocol import CRASH_POINTS
 
-WALKS = 4000
-QUICK_WALKS = 60
+WALKS = 500
+QUICK_WALKS = 40
 NODES = 150_000
 """A world's tree of runs is begun anew beyond this size; it is only a memory of what was computed."""
 REPORTED = frozenset(CRASH_POINTS)

@@ -361,7 +361,7 @@ class World:
                 state = self._event(state, choice)
             case _:
                 raise AssertionError(f"no such action: {action}")
-        check_state(before, state, self._senders(state), self.capabilities)
+        check_state(before, state, len(self._sending(state)), self.capabilities, frozenset(self._sending(before)))
         return state
 
     def _step(self, state: State, index: int, choice: str) -> State:
@@ -625,19 +625,20 @@ class World:
                 return entry.data.get("seen")
         return now if self.scenario.fresh else facts(False)
 
-    def _senders(self, state: State) -> int:
-        """How many live workers are about to send or are sending, not counting those that were declared out of sight."""
-        count = 0
+    def _sending(self, state: State) -> list[tuple[str, int]]:
+        """Each live worker that is about to send or is sending, and under which entry; not those declared out of sight."""
+        found: list[tuple[str, int]] = []
         for index, worker in enumerate(state.workers):
-            if worker.phase in ("dead", "done", "asleep"):
-                continue
-            if worker.phase == "sending" or type(self.runs[worker.node].step) is Send:
-                count += not self._is_cut_off(state, index, worker)
+            if worker.phase in ("ready", "sending"):
+                step = self.runs[worker.node].step
+                if isinstance(step, Send) and not self._is_cut_off(state, index, worker):
+                    found.append((_name(index, worker.life), len(step.history.entries) - 1))
         for request in state.pending:
             if request.hold == "adopted":
                 worker = state.workers[request.worker]
-                count += not self._is_cut_off(state, request.worker, worker)
-        return count
+                if not self._is_cut_off(state, request.worker, worker):
+                    found.append((_name(request.worker, request.life), request.n))
+        return found
 
     def _note_crash(self, worker: Worker) -> None:
         """Which of the protocol's crash points this death is at."""
