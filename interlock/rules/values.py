@@ -76,6 +76,10 @@ class Annotation:
         return self._adapter
 
 
+DEEPEST = 100
+"""How deep an argument or a fact may be nested: what writes the journal gives up at some 250, and a fact is stored some way down."""
+
+
 def encode(value: Any, annotation: Annotation | None = None, *, what: str = "value") -> Any:
     """The faithful JSON form of an argument or a fact.
 
@@ -103,20 +107,22 @@ class _NotPlain(Exception):
         self.value = value
 
 
-def _encode_plain(value: Any) -> Any:
+def _encode_plain(value: Any, depth: int = 0) -> Any:
     kind = type(value)
     if kind in _SCALARS:
         return value
+    if depth > DEEPEST:
+        raise RecursionError
     if kind is list:
-        return [_encode_plain(item) for item in value]
+        return [_encode_plain(item, depth + 1) for item in value]
     if kind is dict:
         if not all(type(key) is str for key in value):
             raise _NotPlain(value)
         if any(key.startswith("$") for key in value):
-            return {"$map": [[key, _encode_plain(item)] for key, item in value.items()]}
-        return {key: _encode_plain(item) for key, item in value.items()}
+            return {"$map": [[key, _encode_plain(item, depth + 1)] for key, item in value.items()]}
+        return {key: _encode_plain(item, depth + 1) for key, item in value.items()}
     if kind is tuple:
-        return {"$tuple": [_encode_plain(item) for item in value]}
+        return {"$tuple": [_encode_plain(item, depth + 1) for item in value]}
     if kind in _TAGS:
         tag, write = _TAGS[kind]
         return {tag: write(value)}

@@ -181,6 +181,31 @@ def test_arguments_that_hold_themselves_are_refused() -> None:
         encode(loop, what="argument 'x'")
 
 
+@pytest.mark.parametrize("depth", [99, 120, 250, 253, 300, 5000])
+@pytest.mark.parametrize("where", ["argument", "fact", "result"])
+def test_what_is_nested_deeply(world: World, depth: int, where: str) -> None:
+    """An argument or a fact that the journal could not hold is refused at the door; a result is kept as well as it can be."""
+    nested: Any = 1
+    for _ in range(depth):
+        nested = [nested]
+    gate = Interlock(journal=MemoryJournal())
+    sends: list[int] = []
+
+    @gate.effect(key=lambda: "k", premises=lambda: {"n": nested if where == "fact" else 1})
+    def pay(value: Any) -> Any:
+        sends.append(1)
+        return nested if where == "result" else None
+
+    if where != "result" and depth > 100:
+        with pytest.raises((NotSerializable, PremiseUnreadable), match="nested too deeply"):
+            pay(nested if where == "argument" else 1)
+        assert sends == []
+    else:
+        outcomes = [pay(nested if where == "argument" else 1) for _ in range(2)]
+        assert [str(outcome) for outcome in outcomes] == ["COMMITTED", "DUPLICATE_IGNORED"]
+        assert outcomes[0].value == outcomes[1].value
+
+
 @pytest.mark.parametrize("rule", [at_least(0), at_most(1)])
 def test_true_is_no_amount(rule: Any) -> None:
     """A reader that gives True for a number does not pass as 1."""
