@@ -96,8 +96,11 @@ def test_committed_pages_are_rendered_from_their_json(file: Path) -> None:
     assert dump(load(file)) == file.read_text(encoding="utf-8")
 
 
-def test_every_committed_result_holds() -> None:
-    """No result that is committed says that it did not come out as wanted."""
+def test_a_committed_result_that_does_not_hold_is_told_in_the_readme() -> None:
+    """A result that did not come out as wanted is named, measure by measure, where a reader looks first."""
+    readme = (RESULTS.parent / "README.md").read_text(encoding="utf-8")
     for file in RESULTS.glob("*.json"):
         content = json.loads(file.read_text(encoding="utf-8"))
-        assert content.get("holds", True), file.name
+        missed = [measure["name"] for measure in content["measures"] if measure["holds"] is False]
+        assert content["holds"] or missed, f"{file.name}: a cell is not as wanted; that is not committed"
+        assert all(name in readme for name in missed), (file.name, missed)
