@@ -6,6 +6,7 @@ options may be is `declaration.py`'s, and order, journal and sending are the pro
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import logging
@@ -174,7 +175,13 @@ class EffectFunction(Generic[A]):
         proposal = self._plain_proposal(args, kwargs, **options)
         if not proposal.fresh or self._premises is None:
             return proposal._replace(fresh=False)
-        facts = self.read_facts(proposal.payload, proposal.effect_id)
+        read = self.read_facts
+        beside = not self.is_async("premises")
+        facts = (
+            await asyncio.to_thread(read, proposal.payload, proposal.effect_id)
+            if beside
+            else read(proposal.payload, proposal.effect_id)
+        )
         return proposal._replace(seen=await facts if inspect.isawaitable(facts) else facts, fresh=False)
 
     def propose(

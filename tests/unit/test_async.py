@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -277,3 +278,41 @@ def test_a_plain_send_that_never_got_a_thread_has_not_been_sent(ending: str) -> 
     else:
         assert isinstance(outcome, asyncio.CancelledError)
         assert str(pay("1")) == "AMBIGUOUS"  # the record has no word for it, so tier 3 does not guess
+
+
+async def test_deciding_does_not_block_the_loop() -> None:
+    """`aproposal` reads the facts beside the loop if their reader is plain, and on it if it is async."""
+    gate = Interlock(journal=MemoryJournal())
+    where: list[int] = []
+
+    def plain() -> dict[str, int]:
+        where.append(threading.get_ident())
+        return {"n": 1}
+
+    async def later() -> dict[str, int]:
+        return plain()
+
+    for name, reader in (("plain", plain), ("later", later)):
+        effect = gate.effect(key=lambda to: to, premises=reader, name=name)(lambda to: None)
+        assert (await effect.aproposal("ada")).seen == {"n": 1}
+    assert [thread == threading.get_ident() for thread in where] == [False, True]
+
+
+def test_the_same_call_from_many_threads_is_one_send() -> None:
+    """One response of a model holds the same call many times, and each runs in a thread: one send, and all get its result."""
+    gate = Interlock(journal=MemoryJournal())
+    sent: list[str] = []
+
+    @gate.effect(key=lambda order: order, wait=10)
+    def pay(order: str) -> int:
+        sent.append(order)
+        time.sleep(0.02)
+        return len(sent)
+
+    orders = ["1", "2", "3"] * 8
+    with ThreadPoolExecutor(12) as pool:
+        outcomes = list(pool.map(pay, orders))
+    assert sorted(sent) == ["1", "2", "3"]
+    assert sorted(str(outcome) for outcome in outcomes) == ["COMMITTED"] * 3 + ["DUPLICATE_IGNORED"] * 21
+    for order in ("1", "2", "3"):
+        assert len({outcome.value for outcome in outcomes if outcome.key == order}) == 1
