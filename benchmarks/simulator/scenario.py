@@ -84,20 +84,22 @@ _PAIR, _HANDED_ON, _THREE = ("submit", "submit"), ("submit", "later"), ("submit"
 
 
 def searched(tier: str, *, deep: bool = False) -> list[Scenario]:
-    """What is searched completely at one tier; `deep` adds to how much may go wrong."""
+    """What is searched completely at one tier; `deep` adds requests delivered again, and more restarts."""
     again = ("recover", "submit") if deep else ("recover",)
     base = Scenario(name="", capabilities=TIERS[tier], workers=_HANDED_ON, again=again, late=True)
     more = 1 if deep else 0
     found = [
-        replace(base, name="race", workers=_PAIR, budget=Budget(1, 0, 1, more)),
-        replace(base, name="changes", budget=Budget(1, 0, 1 + more, 2)),
+        replace(base, name="race", workers=_PAIR, budget=Budget(1, 0, 1, 0)),
+        replace(base, name="changes", budget=Budget(1, 0, 1, 2)),
         replace(base, name="faults", budget=Budget(1, 1, 1, 0)),
         replace(base, name="deaths", budget=Budget(2, 0, 1 + more, 0), deaths=ALL_DEATHS),
         replace(base, name="time", budget=Budget(1, 0, 1, 2), events=TIME),
         replace(base, name="three", workers=_THREE, budget=Budget(1, 0, 0, 0)),
     ]
     if TIERS[tier].dedupes:
-        forgetting = replace(base, name="rejections", faults=("reject", "drop"), forgets_rejections=True)
+        forgetting = replace(
+            base, name="rejections", again=("recover",), faults=("reject", "drop"), forgets_rejections=True
+        )
         found.append(replace(forgetting, budget=Budget(1, 1 + more, 1, 0)))
     return [replace(scenario, name=f"{tier}/{scenario.name}") for scenario in found]
 

@@ -21,7 +21,7 @@ from benchmarks.simulator.state import Violation
 from benchmarks.simulator.world import World
 from interlock.protocol import CRASH_POINTS
 
-WALKS = 300
+WALKS = 150
 QUICK_WALKS = 40
 NODES = 150_000
 """A world's tree of runs is begun anew beyond this size; it is only a memory of what was computed."""
