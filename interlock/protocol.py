@@ -31,6 +31,7 @@ POLL_S = 0.02
 """First pause while another sender is alive and the caller wants to wait, in seconds; doubles up to `POLL_MAX_S`."""
 POLL_MAX_S = 0.5
 SERVICE_POLL_MAX_S = 5.0
+"""The same while a service works on a request with the key, in seconds: each look there is a request and a record."""
 SHORTEST_PAUSE_S = 0.001
 """A pause too short for a clock to show is none: rounding would leave a remainder of it for ever, in seconds."""
 PAUSE_S = 2.0
@@ -212,7 +213,7 @@ class Patience:
         left = self.left_s(for_service=for_service)
         if left <= 0:
             return None
-        longest = SERVICE_POLL_MAX_S if for_service else POLL_MAX_S  # each look at a service is a request and a record
+        longest = SERVICE_POLL_MAX_S if for_service else POLL_MAX_S
         pause, self._poll_s = min(self._poll_s, left), min(self._poll_s * 2, longest)
         return pause
 

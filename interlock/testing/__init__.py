@@ -1,9 +1,10 @@
-"""For tests of code that goes through a gate: simulated crashes and a clock that tests can set. Shipped and public."""
+"""For tests of code that goes through a gate: simulated crashes, a clock that tests can set, and the contract of journals. Shipped and public."""
 
 from __future__ import annotations
 
 from interlock.errors import SimulatedCrash
 from interlock.protocol import CRASH_POINTS
 from interlock.testing.clock import SettableClock
+from interlock.testing.journal import JournalContract
 
-__all__ = ["CRASH_POINTS", "SettableClock", "SimulatedCrash"]
+__all__ = ["CRASH_POINTS", "JournalContract", "SettableClock", "SimulatedCrash"]
