@@ -1,4 +1,4 @@
-"""For tests of code that goes through a gate: simulated crashes, a clock that tests can set, and the contract of journals. Shipped and public."""
+"""For tests of code that goes through a gate: simulated crashes, a clock to set, the contract of journals. Shipped and public."""
 
 from __future__ import annotations
 
