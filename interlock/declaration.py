@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.callbacks import KEY_ARGUMENT
 from interlock.errors import ConfigurationError
@@ -22,8 +21,7 @@ log = logging.getLogger("interlock")
 ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Declaration:
+class Declaration(NamedTuple):
     """What `@gate.effect(...)` was given. See `Interlock.effect` for the meaning of each."""
 
     key: Callable[..., str]

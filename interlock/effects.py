@@ -7,7 +7,6 @@ An `Entry` keeps its bytes as they were stored, because those are what is hashed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -71,8 +70,7 @@ class Entry(NamedTuple):
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """All that the journal holds about one effect, in order. An effect nobody has proposed has no entries."""
 
     effect_id: str

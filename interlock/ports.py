@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class Liveness(StrEnum):
@@ -31,8 +31,7 @@ class Liveness(StrEnum):
     CUT_OFF = "CUT_OFF"
 
 
-@dataclass(frozen=True, slots=True)
-class Uptime:
+class Uptime(NamedTuple):
     """A reading of the clock that nobody can set.
 
     Attributes:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.effects import Draft, Entry, History, Kind, Proposal
 from interlock.errors import BadInput, CallbackFailed
@@ -40,56 +40,41 @@ RETRY_AFTER_S = 1.0
 """What an unclear answer advises, in seconds."""
 
 
-class _Plain:
-    """What the steps and their answers have in common. One readable form here, since a generated one for each costs start-up time."""
-
-    __slots__: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Load(_Plain):
+class Load(NamedTuple):
     """Read an effect's history. Answer: `History`."""
 
     effect_id: str
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class ReadFacts(_Plain):
+class ReadFacts(NamedTuple):
     """Read the premises now. Answer: encoded facts; raises `PremiseUnreadable`."""
 
     payload: Mapping[str, Any]
     idempotency_key: str
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Authorize(_Plain):
+class Authorize(NamedTuple):
     """Ask whether it is allowed now. Answer: bool; raises `AuthorityUnclear`."""
 
     payload: Mapping[str, Any]
     idempotency_key: str
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Append(_Plain):
+class Append(NamedTuple):
     """Write entries if the history has not moved. Answer: the new `History`, or None."""
 
     history: History
     drafts: tuple[Draft, ...]
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Dispatch(_Plain):
+class Dispatch(NamedTuple):
     """As `Append`, and take the claim: the last draft is DISPATCHED. From here on silence is not "no effect"."""
 
     history: History
     drafts: tuple[Draft, ...]
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Send(_Plain):
+class Send(NamedTuple):
     """Do it. Answer: `Landed`, `NotLanded` or `Unclear`."""
 
     history: History
@@ -97,16 +82,14 @@ class Send(_Plain):
     idempotency_key: str
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class LookUp(_Plain):
+class LookUp(NamedTuple):
     """Ask the service for our own effect. Answer: `Seen`."""
 
     payload: Mapping[str, Any]
     idempotency_key: str
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Probe(_Plain):
+class Probe(NamedTuple):
     """Ask what can be proven about a sender. Answer: `Sighting`."""
 
     worker: str
@@ -114,8 +97,7 @@ class Probe(_Plain):
     n: int
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Wait(_Plain):
+class Wait(NamedTuple):
     """Pause. Answer: None."""
 
     seconds: float
@@ -141,16 +123,14 @@ STEP_NAMES: Mapping[type, str] = dict(
 )
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Landed(_Plain):
+class Landed(NamedTuple):
     """The service did it. `value` is the JSON form of what the function returned, `raw` the live object."""
 
     value: Any
     raw: Any = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class NotLanded(_Plain):
+class NotLanded(NamedTuple):
     """It certainly did not happen, in this request."""
 
     verdict: Verdict
@@ -158,8 +138,7 @@ class NotLanded(_Plain):
     detail: str
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Unclear(_Plain):
+class Unclear(NamedTuple):
     """No clear answer. `still_running`: the send was given up on but has not ended; its late answer will count."""
 
     detail: str
@@ -167,8 +146,7 @@ class Unclear(_Plain):
     still_running: bool = False
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Seen(_Plain):
+class Seen(NamedTuple):
     """What a look-up gave. `failed` is not absence."""
 
     found: bool
@@ -176,8 +154,7 @@ class Seen(_Plain):
     failed: str = ""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Sighting(_Plain):
+class Sighting(NamedTuple):
     """What is proven about a sender, and for how many seconds this gate has known it to be gone."""
 
     liveness: Liveness
@@ -462,8 +439,7 @@ def recover_one(
         return _outcome_of(written, fold(written), target, changes=_changes(judgement))
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class _Asked:
+class _Asked(NamedTuple):
     """What a look-up amounts to: `trusted_in_s` was settled before asking, since an answer is only as good as the moment it was asked."""
 
     found: Found
@@ -536,8 +512,7 @@ def _dispatches(history: History) -> list[Entry]:
     return sends
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class _Again:
+class _Again(NamedTuple):
     """A send came to nothing certain: recover, with what it came to, after a pause."""
 
     resend: Resend

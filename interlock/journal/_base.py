@@ -18,8 +18,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from pydantic_core import to_json
 
@@ -31,8 +30,7 @@ from interlock.rules.lifecycle import OPEN, check_transition
 _decode = json.JSONDecoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(NamedTuple):
     """A further condition of a write, decided in the same transaction: a budget to reserve, an approval to use up.
 
     Attributes:
@@ -44,8 +42,7 @@ class Guard:
     data: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A conditional write, ready to be stored. What a backend gets.
 
     Attributes:
@@ -65,8 +62,7 @@ class Prepared:
     guards: tuple[Guard, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(NamedTuple):
     """What `Journal.verify` found.
 
     Attributes:

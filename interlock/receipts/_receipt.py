@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.effects import Entry, History
 from interlock.errors import JournalError
@@ -17,8 +16,7 @@ from interlock.rules.values import text_of
 RECEIPT_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptCheck:
+class ReceiptCheck(NamedTuple):
     """Whether a receipt holds together.
 
     Attributes:
@@ -33,8 +31,7 @@ class ReceiptCheck:
         return not self.problems
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What the gate observed about one effect.
 
     Attributes:

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.errors import BadInput, ConfigurationError, PremiseUnreadable
 from interlock.rules.values import decode, encode, fingerprint, text_of
@@ -24,8 +23,7 @@ from interlock.rules.values import decode, encode, fingerprint, text_of
 _MISSING = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """What a fact must meet. Build one with `unchanged`, `equals`, `one_of`, `at_least`, `at_most`, `matches` or `tolerates`.
 
     Attributes:
@@ -121,8 +119,7 @@ def condition(declared: Any) -> Condition:
     return declared if isinstance(declared, Condition) else equals(declared)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What became of the premises.
 
     Attributes:

@@ -140,7 +140,7 @@ def test_finds_a_broken_conditional_append(tier: str, monkeypatch: pytest.Monkey
 
     def always(self: SimulatedJournal, prepared: Prepared) -> bool:
         stored = self.store.effects.get(prepared.effect_id)
-        return real(self, replace(prepared, expected_head=stored[-1].hash if stored else ""))
+        return real(self, prepared._replace(expected_head=stored[-1].hash if stored else ""))
 
     monkeypatch.setattr(SimulatedJournal, "_commit", always)
     rule = _found(tier, workers=("submit", "submit"), budget=Budget(0, 0, 0, 0))
