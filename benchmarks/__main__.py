@@ -21,6 +21,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SUITES = {
     "refund-agent": ("benchmarks.suites.refund_agent.suite", "eleven faults and more, each guard beside the others"),
     "recovery": ("benchmarks.suites.recovery", "crash to settled, the gate beside the hand check; the stopped sender"),
+    "e2e": (
+        "benchmarks.suites.e2e.suite",
+        "real crashes in the middle of a refund, with a durable engine or without one",
+    ),
     "performance": ("benchmarks.performance", "one gated call beside the floor, fsyncs counted"),
     "simulate": (
         "benchmarks.simulator.suite",

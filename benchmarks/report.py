@@ -75,8 +75,20 @@ def grid(table: Mapping[str, Any], cells: Iterable[Mapping[str, Any]]) -> list[l
         return []
     rows = list(dict.fromkeys(cell["row"] for cell in chosen))
     columns = list(dict.fromkeys(column_of(cell) for cell in chosen))
-    found = {(cell["row"], column_of(cell)): cell_text(cell) for cell in chosen}
-    return [["fault", *columns], *([row, *(found.get((row, column), "") for column in columns)] for row in rows)]
+    found: dict[tuple[str, str], list[str]] = {}
+    for cell in chosen:
+        found.setdefault((cell["row"], column_of(cell)), []).append(cell_text(cell))
+    return [
+        ["fault", *columns],
+        *([row, *(_together(found.get((row, column), [])) for column in columns)] for row in rows),
+    ]
+
+
+def _together(texts: Sequence[str]) -> str:
+    """The repetitions of one cell: none is left out, and those that differ stand beside each other with their numbers."""
+    if len(texts) < 2:
+        return "".join(texts)
+    return "; ".join(f"{text} ({texts.count(text)} of {len(texts)})" for text in dict.fromkeys(texts))
 
 
 def _table(table: Mapping[str, Any], cells: Iterable[Mapping[str, Any]]) -> str:

@@ -1,0 +1,66 @@
+"""The three arms: how an approved, decided refund is carried out. Each is what its user writes; the worker dies inside of the client.
+
+The gate is imported for its own arm only, so that no other arm's process pays for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import stripe
+
+from benchmarks.harness.stripe_wire import connect
+from benchmarks.suites.e2e.case import Answer, Approval, Decision, Job
+
+KEY = "case"
+HTTP_CONFLICT = 409
+
+
+def carry_out(job: Job, decision: Decision) -> Answer:
+    """Carry the decision out with this job's arm; a new worker calls this again with the same decision."""
+    client = connect(job.door, die=job.die)
+    if job.arm == "interlock":
+        from benchmarks.suites.e2e.gated import gated
+
+        return gated(job, decision, client)
+    approval = Approval(job.directory)
+    check = {"no_check": no_check, "hand_check": hand_check}[job.arm]
+    try:
+        return check(job, decision, client, approval)
+    except (stripe.CardError, stripe.InvalidRequestError) as error:
+        return Answer(status="DECLINED", text=str(error.user_message or error))
+    except (stripe.APIConnectionError, stripe.APIError) as error:
+        return Answer(status="UNCLEAR", text=str(error), retry_after_s=0.2)
+
+
+def send(client: stripe.StripeClient, job: Job, amount: int, key: str) -> stripe.Refund:
+    """The request of the arms without a gate, under a stable key that names the approved case."""
+    metadata = {**job.door.tags, KEY: key}
+    return client.v1.refunds.create(
+        {"payment_intent": job.payment, "amount": amount, "metadata": metadata}, {"idempotency_key": key}
+    )
+
+
+def no_check(job: Job, decision: Decision, client: stripe.StripeClient, approval: Approval) -> Answer:
+    """A stable key, and nothing else."""
+    refund = send(client, job, decision.amount_minor, f"refund-{job.case}")
+    return Answer(status="SENT", refund=refund.id)
+
+
+def hand_check(job: Job, decision: Decision, client: stripe.StripeClient, approval: Approval) -> Answer:
+    """A careful engineer's check, the same code before the first send and after a crash."""
+    key, amount = f"refund-{job.case}", decision.amount_minor
+    refunds = client.v1.refunds.list({"payment_intent": job.payment, "limit": 100}).data
+    if own := [one for one in refunds if named(one, KEY) == key]:
+        return Answer(status="FOUND", refund=own[0].id)
+    if not approval.allows(amount):
+        return Answer(status="STOPPED:approval")
+    if any(one.amount == amount for one in refunds if one.id not in decision.seen):
+        return Answer(status="STOPPED:same_refund_by_hand")
+    refund = send(client, job, amount, key)
+    return Answer(status="SENT", refund=refund.id)
+
+
+def named(refund: Any, name: str) -> str | None:
+    """One entry of a refund's metadata, or None."""
+    return dict(refund.metadata.to_dict()).get(name) if refund.metadata else None

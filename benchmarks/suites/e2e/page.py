@@ -1,0 +1,181 @@
+"""What the report of the crash rows says: computed from the cells. Where another arm is as good, it says so first."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.harness.document import Cell, Measure, Report, Table, Verdict
+from benchmarks.harness.listing import cut
+from benchmarks.suites.e2e.engines.engine import Engine
+from benchmarks.suites.e2e.rows import ALL_ARMS, COUNTED, ROWS
+
+HERE = Path(__file__).parent
+MOST_RATIO = 1.1
+FEWEST_TO_JUDGE = 3
+MOST_ATTEMPTS_WANTED = 2
+
+
+def report(engine: Engine, cells: Sequence[Cell]) -> Report:
+    """The page around the cells."""
+    emulated = [f"Emulated, {row.name}: {row.emulated}" for row in ROWS if row.emulated]
+    return Report(
+        title=f"Real crashes in the middle of a refund, engine: {engine.name}",
+        intro=(
+            "A $100 payment, one $20 refund approved, a model that reads the payment through a tool and decides, and a worker process "
+            "that kills itself with SIGKILL in the middle of the refund. People act in the outage; a new worker process finishes. "
+            f"Money and counts are read from the payment service's own list of refunds. {engine.what}"
+        ),
+        findings=[*findings(cells), *price(cells)],
+        tables=[
+            Table(title="The seven rows", where={"row": list(COUNTED)}),
+            Table(
+                title="Shown for themselves",
+                text="Where nobody can know, and what the declared rule costs. Nothing is counted here but the honest AMBIGUOUS.",
+                where={"row": [row.name for row in ROWS if not row.is_counted]},
+            ),
+        ],
+        glossary={row.name: f"{row.what}." for row in ROWS},
+        listings=[
+            cut(HERE / "arms.py", "hand_check", title="The hand check"),
+            cut(HERE / "arms.py", "no_check", title="No check"),
+            cut(HERE / "gated.py", "declare.refund", title="Interlock"),
+        ],
+        notes=[
+            "crash_to_closed_s counts from the kernel's report of the worker's death to the answer of the worker that closed the case: "
+            "what people do in the outage, the new process's start and its imports are in it, for every arm.",
+            "Where a check fails at recovery the gate does not trust an absent refund at once; its declared pause is in the time.",
+            "Every object at the service carries the run and the cell in its metadata. No arm reads these.",
+            *emulated,
+        ],
+    )
+
+
+def findings(cells: Sequence[Cell]) -> list[str]:
+    """Each arm's count, ties first."""
+    held = {arm: rows_held(cells, arm) for arm in ALL_ARMS}
+    lines = []
+    for arm in ("hand_check", "no_check"):
+        verb = (
+            "ties with"
+            if held[arm] == held["interlock"]
+            else "is ahead of"
+            if held[arm] > held["interlock"]
+            else "is behind"
+        )
+        lines.append(
+            f"{arm} {verb} interlock on what the service holds: {held[arm]} and {held['interlock']} of {len(COUNTED)} rows."
+        )
+    for arm in ALL_ARMS:
+        wrong = sorted(
+            {cell.row for cell in cells if cell.arm == arm and cell.row in COUNTED and cell.verdict is not Verdict.HELD}
+        )
+        lines.append(
+            f"{arm}: {held[arm]} of {len(COUNTED)} rows as wanted in every repetition, answers true in "
+            f"{rows_true(cells, arm)}" + (f"; not held: {', '.join(wrong)}." if wrong else ".")
+        )
+    return lines
+
+
+def price(cells: Sequence[Cell]) -> list[str]:
+    """What the declared rule costs where it is wrong, and what the person then reads."""
+    told = [cell for cell in cells if cell.row == "price_two_separate_twenties" and cell.arm == "interlock"]
+    if not told:
+        return []
+    return [
+        f"The price: two separate $20 refunds cannot be told from one paid twice. interlock ends {told[0].outcome} with "
+        f'${told[0].money_minor // 100} refunded where $40 were right, and the person reads: "{told[0].details["person_sees"]}"'
+    ]
+
+
+def measures(cells: Sequence[Cell], repetitions: int) -> list[Measure]:
+    """The numbers that are wanted, and those beside them."""
+    played = len({cell.row for cell in cells if cell.row in COUNTED})
+    found: list[Measure] = []
+    for arm in ALL_ARMS:
+        ours = arm == "interlock"
+        for name, value in (("rows held", rows_held(cells, arm)), ("answers true", rows_true(cells, arm))):
+            found.append(
+                Measure(
+                    name=f"{arm}: {name}, in every repetition",
+                    value=value,
+                    unit=f"of {played}",
+                    wanted=str(played) if ours else None,
+                    holds=value == played if ours else None,
+                )
+            )
+    found.extend(_attempts(cells))
+    found.extend(_receipts(cells))
+    found.extend(_times(cells, repetitions))
+    return found
+
+
+def rows_held(cells: Sequence[Cell], arm: str) -> int:
+    """In how many of the counted rows every repetition held."""
+    return _rows(cells, arm, lambda cell: cell.verdict is Verdict.HELD)
+
+
+def rows_true(cells: Sequence[Cell], arm: str) -> int:
+    """In how many of the counted rows every answer was true."""
+    return _rows(cells, arm, lambda cell: cell.answer_true is True)
+
+
+def _rows(cells: Sequence[Cell], arm: str, good: object) -> int:
+    assert callable(good)
+    own = [cell for cell in cells if cell.arm == arm and cell.row in COUNTED]
+    return sum(all(good(cell) for cell in own if cell.row == row) for row in {cell.row for cell in own})
+
+
+def _attempts(cells: Sequence[Cell]) -> Iterator[Measure]:
+    for arm in ALL_ARMS:
+        own = [int(cell.details["attempts"]) for cell in cells if cell.arm == arm]
+        if own:
+            ours = arm == "interlock"
+            yield Measure(
+                name=f"{arm}: worker processes of a case, at most",
+                value=max(own),
+                unit="attempts",
+                wanted=str(MOST_ATTEMPTS_WANTED) if ours else None,
+                holds=max(own) == MOST_ATTEMPTS_WANTED if ours else None,
+            )
+
+
+def _receipts(cells: Sequence[Cell]) -> Iterator[Measure]:
+    ours = [cell for cell in cells if cell.arm == "interlock"]
+    good = sum(cell.details.get("receipt_verified") is True for cell in ours)
+    if ours:
+        yield Measure(
+            name="interlock: receipts that verify from the JSON alone",
+            value=good,
+            unit=f"of {len(ours)}",
+            wanted=str(len(ours)),
+            holds=good == len(ours),
+        )
+
+
+def _times(cells: Sequence[Cell], repetitions: int) -> Iterator[Measure]:
+    medians: dict[str, float] = {}
+    for arm in ALL_ARMS:
+        taken = sorted(
+            float(cell.details["crash_to_closed_s"]) for cell in cells if cell.arm == arm and cell.row in COUNTED
+        )
+        if taken:
+            medians[arm] = statistics.median(taken)
+            yield Measure(
+                name=f"{arm}: crash to closed, median",
+                value=round(medians[arm], 3),
+                unit="s",
+                details={"spread": f"{taken[0]:.3f} to {taken[-1]:.3f}", "count": len(taken)},
+            )
+    if {"interlock", "hand_check"} <= medians.keys():
+        ratio = medians["interlock"] / medians["hand_check"]
+        enough = repetitions >= FEWEST_TO_JUDGE
+        yield Measure(
+            name="crash to closed, interlock to hand_check, ratio of the medians",
+            value=round(ratio, 3),
+            unit="ratio",
+            wanted=f"at most {MOST_RATIO}" if enough else None,
+            holds=ratio <= MOST_RATIO if enough else None,
+            details={} if enough else {"spread": f"shown only; judged from {FEWEST_TO_JUDGE} repetitions on"},
+        )
