@@ -421,7 +421,7 @@ def test_absent_objects_and_absent_endpoints_are_told_apart(client: stripe.Strip
         assert (caught.value.http_status, caught.value.code) == (404, "resource_missing")
     payment = pay(client)
     for call, address in (
-        (lambda: client.v1.customers.list(), "GET: /v1/customers"),
+        (lambda: client.v1.subscriptions.list(), "GET: /v1/subscriptions"),
         (lambda: client.v1.payment_intents.cancel(payment.id), f"POST: /v1/payment_intents/{payment.id}/cancel"),
         (lambda: client.v1.payment_intents.search({"query": "a:1"}), "GET: /v1/payment_intents/search"),
         (lambda: client.v2.core.events.list({"object_id": "x"}), "GET: /v2/core/events"),

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import logging
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
@@ -21,12 +23,27 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from benchmarks.services.stripe import control, payments, refunds
+from benchmarks.services.stripe import (
+    accounts,
+    balance,
+    control,
+    credit_grants,
+    customer_balance,
+    customers,
+    events,
+    payments,
+    payouts,
+    refunds,
+    transfers,
+    webhook_endpoints,
+)
 from benchmarks.services.stripe.clock import ServiceClock
 from benchmarks.services.stripe.connection import hang_up
+from benchmarks.services.stripe.delivery import Courier, WebhookFaults
 from benchmarks.services.stripe.endpoint import Call, Endpoint
 from benchmarks.services.stripe.errors import (
     ApiError,
+    account_invalid,
     declined,
     internal,
     invalid,
@@ -36,14 +53,9 @@ from benchmarks.services.stripe.errors import (
 )
 from benchmarks.services.stripe.faults import Fault, FaultKind, Faults
 from benchmarks.services.stripe.idempotency import Keyed, Keys, Remembered
-from benchmarks.services.stripe.ledger import Json, Ledger
-from benchmarks.services.stripe.objects import new_id
+from benchmarks.services.stripe.ledger import PLATFORM, Json, Ledger
+from benchmarks.services.stripe.objects import API_VERSION, new_id
 from benchmarks.services.stripe.params import decode
-
-ACCOUNT = "acct_local"
-"""The one account of the service; every test key opens it."""
-
-API_VERSION = "2026-10-28.endive"
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +74,15 @@ class Answer:
     is_replayed: bool = False
 
 
+@dataclass(frozen=True)
+class Place:
+    """What a request's path and headers name: the object, one inside it, and the account that it acts for."""
+
+    identifier: str
+    child: str
+    account: str
+
+
 class Service:
     """One running service: its books, clock, keys and faults, and the pipeline every API request takes."""
 
@@ -69,7 +90,19 @@ class Service:
         self.ledger = ledger
         self.clock = ServiceClock(ledger.setting("clock_offset_s", 0.0))
         self.faults = Faults()
+        self.webhook_faults = WebhookFaults()
         self._keys = Keys(ledger, self.clock)
+
+    @contextlib.asynccontextmanager
+    async def running(self, app: Starlette) -> AsyncIterator[None]:
+        """What runs beside the requests while the application does: webhooks are sent."""
+        courier = asyncio.create_task(Courier(self.ledger, self.webhook_faults).run())
+        try:
+            yield
+        finally:
+            courier.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await courier
 
     async def respond(self, request: Request, endpoint: Endpoint | None) -> Response:
         """Answer one request to the API.
@@ -96,16 +129,20 @@ class Service:
         )
         try:
             _authenticate(request)
-            identifier = str(request.path_params.get("id", ""))
-            if endpoint is None or identifier == "search":
+            place = Place(
+                request.path_params.get("id", ""), request.path_params.get("child", ""), _account(request, self.ledger)
+            )
+            if endpoint is None or place.identifier == "search":
                 raise unknown_endpoint(method, path)
             if unreadable is not None:
                 raise unreadable
+            if place.account != PLATFORM and not endpoint.is_per_account:
+                raise invalid("This local service does not model the Stripe-Account header at this address.")
             fault = self.faults.take(method, path)
             if fault is not None:
                 self.ledger.log_fault(number, fault.kind)
-            keyed = None if key is None else Keyed(account=ACCOUNT, key=key, path=path, params=raw)
-            answer = await self._executed(endpoint, identifier, raw, keyed, fault, request_id)
+            keyed = None if key is None else Keyed(account=place.account, key=key, path=path, params=raw)
+            answer = await self._executed(endpoint, place, raw, keyed, fault, request_id)
         except DroppedError:
             raise
         except ApiError as error:
@@ -122,7 +159,7 @@ class Service:
     async def _executed(
         self,
         endpoint: Endpoint,
-        identifier: str,
+        place: Place,
         raw: Json,
         keyed: Keyed | None,
         fault: Fault | None,
@@ -135,7 +172,7 @@ class Service:
             raise rate_limited()
         if keyed is None:
             await _wait(fault, FaultKind.DELAY_BEFORE)
-            answer = self._act(endpoint, identifier, raw, None, kind, request_id)
+            answer = self._act(endpoint, place, raw, None, kind, request_id)
         else:
             with self._keys.held(keyed) as remembered:
                 # The client may be killed meanwhile. Nobody cancels this task, so the request lands all the same.
@@ -143,7 +180,7 @@ class Service:
                 if remembered is not None:
                     answer = _replay(remembered)
                 else:
-                    answer = self._act(endpoint, identifier, raw, keyed, kind, request_id)
+                    answer = self._act(endpoint, place, raw, keyed, kind, request_id)
         if kind is FaultKind.DROP_AFTER:
             raise DroppedError
         await _wait(fault, FaultKind.DELAY_AFTER)
@@ -152,14 +189,23 @@ class Service:
     def _act(
         self,
         endpoint: Endpoint,
-        identifier: str,
+        place: Place,
         raw: Json,
         keyed: Keyed | None,
         kind: FaultKind | None,
         request_id: str,
     ) -> Answer:
         params = endpoint.parameters.check(raw)
-        call = Call(self.ledger, self.clock, params, identifier)
+        call = Call(
+            self.ledger,
+            self.clock,
+            params,
+            place.identifier,
+            place.child,
+            place.account,
+            request_id,
+            None if keyed is None else keyed.key,
+        )
         if endpoint.method == "GET":
             if kind in (FaultKind.ERROR_500_BEFORE, FaultKind.ERROR_500_AFTER):
                 raise internal()
@@ -186,13 +232,26 @@ class Service:
 def build(ledger: Ledger) -> Starlette:
     """The ASGI application over a ledger."""
     service = Service(ledger)
-    endpoints = (*payments.ENDPOINTS, *refunds.ENDPOINTS)
+    endpoints = (
+        *payments.ENDPOINTS,
+        *refunds.ENDPOINTS,
+        *customers.ENDPOINTS,
+        *customer_balance.ENDPOINTS,
+        *credit_grants.ENDPOINTS,
+        *accounts.ENDPOINTS,
+        *transfers.ENDPOINTS,
+        *payouts.ENDPOINTS,
+        *balance.ENDPOINTS,
+        *events.ENDPOINTS,
+        *webhook_endpoints.ENDPOINTS,
+    )
     return Starlette(
         routes=[
             *control.routes(service.ledger, service.clock, service.faults),
             *(Route(one.path, _Door(service, one), methods=[one.method]) for one in endpoints),
             Route("/{rest:path}", _Door(service, None)),
-        ]
+        ],
+        lifespan=service.running,
     )
 
 
@@ -239,8 +298,18 @@ def _authenticate(request: Request) -> None:
         )
     if not credentials.startswith("sk_test_"):
         raise unauthorized(f"Invalid API Key provided: {credentials[:4]}****. A test key starts with sk_test_.")
-    if "stripe-account" in request.headers:
-        raise invalid("This local service has one account; the Stripe-Account header is not modelled.")
+
+
+def _account(request: Request, ledger: Ledger) -> str:
+    """Whom the request acts for; docs.stripe.com/connect/authentication.
+
+    Raises:
+        ApiError: 403, no such account is connected; SDKs raise their permission error.
+    """
+    named = request.headers.get("stripe-account", PLATFORM)
+    if named != PLATFORM and ledger.find("accounts", named) is None:
+        raise account_invalid(named)
+    return named
 
 
 async def _wait(fault: Fault | None, kind: FaultKind) -> None:

@@ -15,7 +15,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from benchmarks.services.stripe import ledger as books
+from benchmarks.services.stripe import payouts
 from benchmarks.services.stripe.clock import ServiceClock
+from benchmarks.services.stripe.endpoint import Call
+from benchmarks.services.stripe.errors import ApiError
 from benchmarks.services.stripe.faults import Fault, FaultKind, Faults
 from benchmarks.services.stripe.ledger import Ledger
 
@@ -63,6 +66,18 @@ def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[Base
     async def forget_keys(request: Request) -> JSONResponse:
         return JSONResponse({"forgotten": ledger.forget_keys()})
 
+    async def arrive(request: Request) -> JSONResponse:
+        try:
+            asked = await _fields(request)
+            identifier = request.path_params["id"]
+            account = ledger.account_of("payouts", identifier)
+            with ledger.transaction():
+                call = Call(ledger, clock, {}, identifier, account=account)
+                told = payouts.arrive(call, str(asked.get("status")), asked.get("failure_code"))
+        except (ApiError, ValueError) as error:
+            return JSONResponse({"error": str(error)}, 400)
+        return JSONResponse(told)
+
     return (
         Route(f"{PREFIX}/about", about),
         Route(f"{PREFIX}/ledger", read),
@@ -71,6 +86,7 @@ def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[Base
         Route(f"{PREFIX}/faults", clear_faults, methods=["DELETE"]),
         Route(f"{PREFIX}/clock", move_clock, methods=["POST"]),
         Route(f"{PREFIX}/keys/forget", forget_keys, methods=["POST"]),
+        Route(f"{PREFIX}/payouts/{{id}}", arrive, methods=["POST"]),
         Route(f"{PREFIX}/{{rest:path}}", unknown, methods=["GET", "POST", "DELETE"]),
     )
 

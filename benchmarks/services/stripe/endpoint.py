@@ -11,11 +11,27 @@ from typing import Any
 
 from benchmarks.services.stripe.clock import ServiceClock
 from benchmarks.services.stripe.errors import invalid, missing
-from benchmarks.services.stripe.ledger import Json, Kind, Ledger
+from benchmarks.services.stripe.ledger import PLATFORM, Json, Kind, Ledger
 from benchmarks.services.stripe.objects import listing
 from benchmarks.services.stripe.params import UNSET_ALL, Check, Parameters, Whole, created, text, texts
 
-NOUNS: dict[Kind, str] = {"payment_intents": "payment_intent", "charges": "charge", "refunds": "refund"}
+NOUNS: dict[Kind, str] = {
+    "payment_intents": "payment_intent",
+    "charges": "charge",
+    "refunds": "refund",
+    "customers": "customer",
+    "customer_balance_transactions": "customer_balance_transaction",
+    "credit_grants": "billing.credit_grant",
+    "accounts": "account",
+    "transfers": "transfer",
+    "transfer_reversals": "transfer_reversal",
+    "payouts": "payout",
+    "balance_transactions": "balance transaction",
+    "disputes": "dispute",
+    "early_fraud_warnings": "early fraud warning",
+    "events": "event",
+    "webhook_endpoints": "webhook endpoint",
+}
 """What Stripe's messages call an object of each kind."""
 
 PAGING: dict[str, Check] = {
@@ -33,6 +49,10 @@ _REFERENCES: dict[str, dict[str, Kind]] = {
     "payment_intent": {"latest_charge": "charges"},
     "charge": {"payment_intent": "payment_intents"},
     "refund": {"charge": "charges", "payment_intent": "payment_intents"},
+    "billing.credit_grant": {"customer": "customers"},
+    "transfer": {"destination": "accounts", "source_transaction": "charges"},
+    "transfer_reversal": {"transfer": "transfers"},
+    "payout": {"original_payout": "payouts", "reversed_by": "payouts"},
 }
 
 
@@ -45,6 +65,14 @@ class Call:
     params: dict[str, Any]
     identifier: str = ""
     """What stands in the path in place of `{id}`."""
+    child: str = ""
+    """What stands in the path in place of `{child}`."""
+    account: str = PLATFORM
+    """Whom the request acts for: the platform, or the account that the `Stripe-Account` header names."""
+    request_id: str | None = None
+    """Of the request, for the events that it causes; None if a control verb acts."""
+    idempotency_key: str | None = None
+    """Of the request, for the same."""
 
     def find(self, kind: Kind, identifier: str, *, param: str, status: int = 404) -> Json:
         """The object, or the refusal that there is none."""
@@ -59,8 +87,23 @@ class Call:
             body = self._expanded(body, path, path)
         return body
 
-    def listed(self, kind: Kind, *filters: str) -> Json:
-        """One page of the objects of a kind for which the columns `filters` are as the parameters of these names say."""
+    def listed(
+        self,
+        kind: Kind,
+        *filters: str,
+        equal: dict[str, str | None] | None = None,
+        patterns: dict[str, list[str]] | None = None,
+        url: str | None = None,
+    ) -> Json:
+        """One page of the objects of a kind for which the columns `filters` are as the parameters of these names say.
+
+        Args:
+            kind: Of what.
+            *filters: Columns that a parameter of the same name may narrow.
+            equal: Columns and what they must be, whatever the parameters say.
+            patterns: Columns and the patterns of which each must match one.
+            url: The list's own address, if it is not the kind's.
+        """
         cursors = {name: self.params.get(name) for name in ("starting_after", "ending_before")}
         if all(cursors.values()):
             raise invalid("You can only specify one of `starting_after` or `ending_before`.", param="ending_before")
@@ -69,13 +112,14 @@ class Call:
                 self.find(kind, cursor, param=name, status=400)
         data, has_more = self.ledger.page(
             kind,
-            equal={name: self.params[name] for name in filters if name in self.params},
+            equal={**{name: self.params[name] for name in filters if name in self.params}, **(equal or {})},
             created=self.params.get("created", {}),
             limit=self.params.get("limit", PAGE_SIZE),
+            patterns=patterns,
             after=cursors["starting_after"],
             before=cursors["ending_before"],
         )
-        page = listing(data, has_more=has_more, url=f"/v1/{kind}")
+        page = listing(data, has_more=has_more, url=url or f"/v1/{kind}")
         return self.shown(page)
 
     def _expanded(self, body: Json, path: str, whole: str) -> Json:
@@ -111,6 +155,8 @@ class Endpoint:
     run: Callable[[Call], Json]
     """Acts and returns the answer's body; raises ApiError to refuse. A POST runs inside one transaction, which also
     commits when it is refused, so what an endpoint writes before it refuses stays."""
+    is_per_account: bool = False
+    """True if the `Stripe-Account` header may name a connected account here (docs.stripe.com/connect/authentication)."""
 
 
 def updated_metadata(before: dict[str, str], change: dict[str, str] | None) -> dict[str, str]:

@@ -79,7 +79,7 @@ def unknown_endpoint(method: str, path: str) -> ApiError:
     return ApiError(
         404,
         "invalid_request_error",
-        f"Unrecognized request URL ({method}: {path}). This local service models payment intents, charges and refunds "
+        f"Unrecognized request URL ({method}: {path}). This local service models a part of the API "
         "only; see its README for the endpoints.",
         is_validation=True,
     )
@@ -88,6 +88,18 @@ def unknown_endpoint(method: str, path: str) -> ApiError:
 def unauthorized(message: str) -> ApiError:
     """No key, a wrong key, or one that must never come here."""
     return ApiError(401, "invalid_request_error", message, is_validation=True)
+
+
+def account_invalid(account: str) -> ApiError:
+    """The Stripe-Account header names an account that is not connected."""
+    return ApiError(
+        403,
+        "invalid_request_error",
+        f"The provided key does not have access to account '{account}' (or that account does not exist). Application "
+        "access may have been revoked.",
+        code="account_invalid",
+        is_validation=True,
+    )
 
 
 def key_in_use(key: str) -> ApiError:

@@ -108,6 +108,24 @@ class RemoteStripe:
         """Prune every idempotency key now, as may happen 24 hours after its first use."""
         self._control("POST", "/keys/forget")
 
+    def arrive(self, payout: str, status: str = "paid", *, failure_code: str | None = None) -> dict[str, Any]:
+        """Let the bank say what became of a payout; returns the payout as it is now.
+
+        Args:
+            payout: Its id, whichever account it belongs to.
+            status: `in_transit`, `paid` or `failed`; a paid one may still fail.
+            failure_code: Why it failed; default is what the test account number stands for, else `could_not_process`.
+
+        Raises:
+            ServiceError: There is no such payout, or it cannot become that.
+        """
+        told: dict[str, Any] = self._control(
+            "POST", f"/payouts/{payout}", {"status": status, "failure_code": failure_code}
+        )
+        return told
+
+    pay_out = arrive
+
     def _control(self, method: str, path: str, fields: dict[str, Any] | None = None) -> Any:
         address = urlsplit(self.url)
         connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=CONTROL_TIMEOUT_S)

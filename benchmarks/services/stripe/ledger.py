@@ -14,12 +14,31 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-Kind = Literal["payment_intents", "charges", "refunds"]
+Kind = Literal[
+    "payment_intents",
+    "charges",
+    "refunds",
+    "customers",
+    "customer_balance_transactions",
+    "credit_grants",
+    "accounts",
+    "transfers",
+    "transfer_reversals",
+    "payouts",
+    "balance_transactions",
+    "disputes",
+    "early_fraud_warnings",
+    "events",
+    "webhook_endpoints",
+]
 Json = dict[str, Any]
+
+PLATFORM = "acct_local"
+"""The account of the service whose keys open it; every other one is connected to it."""
 
 FILE = "ledger.sqlite3"
 _LOCK = "service.lock"
@@ -80,8 +99,53 @@ CREATE TABLE IF NOT EXISTS requests (
     fault TEXT,
     at REAL NOT NULL
 );
+CREATE TABLE IF NOT EXISTS deliveries (
+    seq INTEGER PRIMARY KEY,
+    event TEXT NOT NULL,
+    type TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    body TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('queued', 'held', 'delivered', 'failed')),
+    due_at REAL NOT NULL,
+    place INTEGER NOT NULL DEFAULT 0,
+    struck INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    told TEXT
+);
+CREATE INDEX IF NOT EXISTS deliveries_waiting ON deliveries (endpoint, state, due_at);
+CREATE INDEX IF NOT EXISTS deliveries_of_event ON deliveries (event);
+CREATE TABLE IF NOT EXISTS secrets (endpoint TEXT PRIMARY KEY, secret TEXT NOT NULL, connect INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value REAL NOT NULL);
 """
+
+_PLAIN: dict[Kind, tuple[str, ...]] = {
+    "customers": ("email", "deleted"),
+    "customer_balance_transactions": ("customer",),
+    "credit_grants": ("customer",),
+    "accounts": (),
+    "transfers": ("destination", "transfer_group", "source_transaction"),
+    "transfer_reversals": ("transfer",),
+    "payouts": ("destination", "status"),
+    "balance_transactions": ("source", "type", "currency", "payout"),
+    "disputes": ("charge", "payment_intent"),
+    "early_fraud_warnings": ("charge", "payment_intent"),
+    "events": ("type",),
+    "webhook_endpoints": (),
+}
+"""Tables whose rules their endpoints keep, with the fields that can be searched by. Each row belongs to an account."""
+
+
+def _plain_table(kind: Kind, fields: tuple[str, ...]) -> str:
+    searched = "".join(
+        f", {field} TEXT GENERATED ALWAYS AS (json_extract(body, '$.{field}')) STORED" for field in fields
+    )
+    indexes = "".join(f"CREATE INDEX IF NOT EXISTS {kind}_by_{field} ON {kind} ({field});" for field in fields)
+    return (
+        f"CREATE TABLE IF NOT EXISTS {kind} (seq INTEGER PRIMARY KEY, body TEXT NOT NULL"
+        f", account TEXT NOT NULL DEFAULT '{PLATFORM}'"
+        ", id TEXT GENERATED ALWAYS AS (json_extract(body, '$.id')) STORED UNIQUE"
+        f", created INTEGER GENERATED ALWAYS AS (json_extract(body, '$.created')) STORED{searched}); {indexes}"
+    )
 
 
 class LedgerInUse(RuntimeError):
@@ -103,6 +167,8 @@ class Ledger:
         """
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
+        self.woken: Callable[[], None] = lambda: None
+        """Called when a webhook delivery was queued; the one who sends them sets it."""
         self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,7 +179,7 @@ class Ledger:
             ) from error
         path = directory / FILE
         self._books = _connect(path, synchronous="FULL")
-        self._books.executescript(_SCHEMA)
+        self._books.executescript(_SCHEMA + "".join(_plain_table(*one) for one in _PLAIN.items()))
         self._log = _connect(path, synchronous="NORMAL")
 
     def close(self) -> None:
@@ -133,18 +199,28 @@ class Ledger:
             raise
         self._books.execute("COMMIT")
 
-    def add(self, kind: Kind, body: Json) -> None:
-        """Enter a new object."""
-        self._books.execute(f"INSERT INTO {kind} (body) VALUES (?)", (json.dumps(body),))
+    def add(self, kind: Kind, body: Json, *, account: str = PLATFORM) -> None:
+        """Enter a new object, of the platform or of an account connected to it."""
+        if account == PLATFORM:
+            self._books.execute(f"INSERT INTO {kind} (body) VALUES (?)", (json.dumps(body),))
+        else:
+            self._books.execute(f"INSERT INTO {kind} (body, account) VALUES (?, ?)", (json.dumps(body), account))
 
     def replace(self, kind: Kind, body: Json) -> None:
         """Enter an object's new state."""
         self._books.execute(f"UPDATE {kind} SET body = ? WHERE id = ?", (json.dumps(body), body["id"]))
 
-    def find(self, kind: Kind, identifier: str) -> Json | None:
-        """One object, as it stands."""
-        row = self._books.execute(f"SELECT body FROM {kind} WHERE id = ?", (identifier,)).fetchone()
+    def find(self, kind: Kind, identifier: str, *, account: str | None = None) -> Json | None:
+        """One object, as it stands; with `account`, only if it is that account's."""
+        owned = "" if account is None else " AND account = ?"
+        values = (identifier,) if account is None else (identifier, account)
+        row = self._books.execute(f"SELECT body FROM {kind} WHERE id = ?{owned}", values).fetchone()
         return None if row is None else _load(row["body"])
+
+    def account_of(self, kind: Kind, identifier: str) -> str:
+        """Whose an object is; of one that is not there, the platform's."""
+        row = self._books.execute(f"SELECT account FROM {kind} WHERE id = ?", (identifier,)).fetchone()
+        return PLATFORM if row is None else str(row["account"])
 
     def refunded_minor(self, charge: str) -> int:
         """What was refunded on a charge: the sum of its refunds, not a figure kept beside them."""
@@ -155,9 +231,10 @@ class Ledger:
         self,
         kind: Kind,
         *,
-        equal: Mapping[str, str],
+        equal: Mapping[str, str | None],
         created: Mapping[str, int],
         limit: int,
+        patterns: Mapping[str, Sequence[str]] | None = None,
         after: str | None = None,
         before: str | None = None,
     ) -> tuple[list[Json], bool]:
@@ -168,12 +245,16 @@ class Ledger:
             equal: Columns and the value each must have.
             created: Bounds on the time of creation: `gt`, `gte`, `lt`, `lte`.
             limit: At most so many.
+            patterns: Columns and the patterns of which each must match one; `*` stands for anything.
             after: Start behind this object, going to older ones.
             before: End in front of this object, coming from newer ones.
         """
         compare = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-        where = [f"{column} = ?" for column in equal] + [f"created {compare[bound]} ?" for bound in created]
+        where = [f"{column} IS ?" for column in equal] + [f"created {compare[bound]} ?" for bound in created]
         values: list[Any] = [*equal.values(), *created.values()]
+        for column, globs in (patterns or {}).items():
+            where.append(f"({' OR '.join([f'{column} GLOB ?'] * len(globs))})")
+            values += globs
         for cursor, sign in ((after, "<"), (before, ">")):
             if cursor is not None:
                 where.append(f"seq {sign} (SELECT seq FROM {kind} WHERE id = ?)")
@@ -184,6 +265,18 @@ class Ledger:
         found = [_load(row["body"]) for row in self._books.execute(query, (*values, limit + 1))]
         page = found[:limit]
         return (page[::-1] if before is not None else page), len(found) > limit
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """What a query of one of the modules of this service finds."""
+        return list(self._books.execute(query, values))
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Change the books inside the transaction that is open; returns how many rows it touched."""
+        return self._books.execute(statement, values).rowcount
+
+    def note(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Enter something that no answer rests on, outside any transaction, as the log of requests is entered."""
+        return self._log.execute(statement, values).rowcount
 
     def find_key(self, account: str, key: str) -> sqlite3.Row | None:
         """What is remembered under an idempotency key."""
@@ -247,16 +340,15 @@ class Ledger:
 
 
 def read(directory: Path) -> dict[str, list[Json]]:
-    """The books as they are on disk, whether the service runs or not: four lists, oldest first.
+    """The books as they are on disk, whether the service runs or not: a list for each `Kind` and `requests`, oldest first.
 
-    Objects have the shape of the API; requests have `id`, `method`, `path`, `params`, `idempotency_key`, `status`
+    Objects have the shape of the API, and an `account` if that is not the platform; requests have `id`, `method`, `path`,
+    `params`, `idempotency_key`, `status`
     (None: no answer left), `replayed`, `fault` and `at`.
     """
     with _reading(directory) as books:
-        objects: Sequence[Kind] = ("payment_intents", "charges", "refunds")
         told: dict[str, list[Json]] = {
-            kind: [_load(row["body"]) for row in books.execute(f"SELECT body FROM {kind} ORDER BY seq")]
-            for kind in objects
+            kind: [_owned(row) for row in books.execute(f"SELECT * FROM {kind} ORDER BY seq")] for kind in get_args(Kind)
         }
         told["requests"] = [
             {
@@ -297,6 +389,12 @@ def _connect(path: Path, *, synchronous: str) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     return connection
+
+
+def _owned(row: sqlite3.Row) -> Json:
+    body = _load(row["body"])
+    account = row["account"] if "account" in row.keys() else PLATFORM  # noqa: SIM118 (a Row iterates over values)
+    return body if account == PLATFORM else {**body, "account": account}
 
 
 def _load(text: str) -> Json:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from benchmarks.services.stripe.errors import ApiError, invalid
+from benchmarks.services.stripe.objects import CURRENCIES
 
 Raw = dict[str, Any]
 """Nested mappings with text at the leaves, as the wire has it; a list is a mapping from its positions."""
@@ -77,6 +78,22 @@ def texts(raw: Any, name: str) -> list[str]:
     return [text(value, f"{name}[{position}]") for position, value in raw.items()]
 
 
+def currency(raw: Any, name: str) -> str:
+    """A currency the service knows, in lower case (docs.stripe.com/currencies)."""
+    word = text(raw, name).lower()
+    if word not in CURRENCIES:
+        raise invalid(
+            f"Invalid currency: {word}. This local service supports these currencies: {', '.join(CURRENCIES)}",
+            param=name,
+        )
+    return word
+
+
+def optional(check: Check) -> Check:
+    """The same check, for a field that an empty text unsets."""
+    return lambda raw, name: None if raw == "" else check(raw, name)
+
+
 @dataclass(frozen=True)
 class Whole:
     """A whole number within bounds."""
@@ -118,15 +135,34 @@ class Group:
     """Parameters inside a parameter."""
 
     fields: Mapping[str, Check]
+    needs: tuple[str, ...] = ()
 
     def __call__(self, raw: Any, name: str) -> dict[str, Any]:
         """Check them all."""
         if not isinstance(raw, dict):
             raise invalid("Invalid object", param=name)
+        for inner in self.needs:
+            if inner not in raw:
+                raise invalid(
+                    f"Missing required param: {name}[{inner}].", code="parameter_missing", param=f"{name}[{inner}]"
+                )
         for inner in raw:
             if inner not in self.fields:
                 raise unknown(f"{name}[{inner}]")
         return {inner: self.fields[inner](value, f"{name}[{inner}]") for inner, value in raw.items()}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A list of groups."""
+
+    row: Check
+
+    def __call__(self, raw: Any, name: str) -> list[Any]:
+        """Check every one."""
+        if not isinstance(raw, dict):
+            raise invalid("Invalid array", param=name)
+        return [self.row(value, f"{name}[{position}]") for position, value in raw.items()]
 
 
 UNSET_ALL = {"": ""}
