@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness.progress import choose
-from benchmarks.harness.suite import Options, Suite
+from benchmarks.harness.suite import CannotRun, Options, Suite
 from benchmarks.harness.terminal import show
 from benchmarks.report import write
 
@@ -32,6 +32,9 @@ SUITES = {
     ),
 }
 DEMO = "demo"
+AUDIT = "audit"
+SCENARIO = "scenario"
+CANNOT_RUN = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,12 +44,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from benchmarks import demo
 
         return demo.main(given[1:])
+    if given and given[0] == AUDIT:
+        from benchmarks import audit
+
+        return audit.main(given[1:])
+    if given and given[0] == SCENARIO:
+        from benchmarks.suites import scenarios
+
+        return run(*scenarios.choose(given[1:]))
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else ""
     )
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
     for name, (_, what) in SUITES.items():
         names.add_parser(name, help=what, add_help=False)
+    names.add_parser(
+        AUDIT, help="re-read the service for each cell of a result, and check what it records", add_help=False
+    )
+    names.add_parser(SCENARIO, help="the same agent step at other services and objects", add_help=False)
     names.add_parser(DEMO, help="half a minute: a killed agent, without and with the gate", add_help=False)
     chosen, rest = parser.parse_known_args(given)
     suite: Suite = importlib.import_module(SUITES[chosen.name][0]).SUITE
@@ -55,15 +70,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(suite: Suite, arguments: Sequence[str]) -> int:
     """Run one suite with its arguments; returns the exit code."""
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {suite.name}")
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {suite.command or suite.name}")
     parser.add_argument("--quick", action="store_true", help="a shorter run of the same checks, under 50 seconds")
     parser.add_argument("--out", type=Path, help="where to write the JSON (a .json file, or a directory)")
     parser.add_argument("--seed", type=int, default=0, help="repeats a run's random choices")
     suite.add_arguments(parser)
     options = parser.parse_args(arguments)
-    command = " ".join(["python -m benchmarks", suite.name, *_without_out(arguments)])
-    with choose() as progress:
-        document = suite.run(Options(quick=options.quick, seed=options.seed, command=command, more=options), progress)
+    command = " ".join(["python -m benchmarks", suite.command or suite.name, *_without_out(arguments)])
+    asked = Options(quick=options.quick, seed=options.seed, command=command, more=options)
+    try:
+        with choose() as progress:
+            document = suite.run(asked, progress)
+    except CannotRun as error:
+        print(f"{suite.name}: {error}", file=sys.stderr)
+        return CANNOT_RUN
     file = _target(document.name, options.out, whole=document.is_whole and not options.quick)
     content = document.to_json()
     write(content, file)

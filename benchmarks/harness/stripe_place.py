@@ -20,6 +20,7 @@ from typing import Any, Self
 import stripe
 
 from benchmarks.harness.stripe_wire import Door, Service, connect, read_key
+from benchmarks.harness.suite import CannotRun
 from benchmarks.services.stripe import LocalStripe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,7 @@ PRUNED = "pruned"
 PAID_MINOR = 10_000
 
 
-class LocalOnly(RuntimeError):
+class LocalOnly(CannotRun):
     """The row needs what only the local service has."""
 
 

@@ -22,6 +22,8 @@ import stripe
 from pydantic import BaseModel, ConfigDict
 from requests.adapters import HTTPAdapter
 
+from benchmarks.harness.suite import CannotRun
+
 KEY_VARIABLE = "STRIPE_API_KEY"
 LOCAL_KEY = "sk_test_local"
 PACE_S = 0.1
@@ -44,7 +46,7 @@ class Death(StrEnum):
     BEFORE_ACK = "before_ack"
 
 
-class KeyRefused(ValueError):
+class KeyRefused(CannotRun):
     """The API key is missing, or one that no benchmark may use."""
 
 

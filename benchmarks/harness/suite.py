@@ -6,11 +6,16 @@ A module under `benchmarks` that defines `SUITE` can be run by `python -m benchm
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks.harness.document import Document
-from benchmarks.harness.progress import Progress
+from benchmarks.harness.progress import PlainProgress, Progress
+
+
+class CannotRun(ValueError):
+    """The command cannot run as it was asked to: a key, a package or a directory is missing. The message says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,18 +27,21 @@ class Options:
         seed: What random choices are drawn from.
         command: The command line, for the result's meta.
         more: The suite's own options as parsed.
+        progress: Where a scenario shows how far it is; suites are handed it beside the options.
     """
 
     quick: bool
     seed: int
     command: str
     more: argparse.Namespace
+    progress: Progress = field(default_factory=lambda: PlainProgress(sys.stderr))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """A suite as the command line sees it."""
+    """A suite as the command line sees it; `command` is how it is called, where that is not its name."""
 
     name: str
     run: Callable[[Options, Progress], Document]
     add_arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    command: str = ""

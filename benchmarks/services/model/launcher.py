@@ -35,11 +35,12 @@ class LocalModel:
         self.url = ""
 
     def __enter__(self) -> Self:
+        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             # A Ctrl-C at the terminal is for the parent; the model ends when the parent has.
             process_group=0,
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import importlib
 import importlib.util
 import json
 import os
@@ -94,7 +95,6 @@ def prompt_of(body: Json) -> list[Json]:
 def main() -> None:
     """Serve until standard input closes."""
     import uvicorn
-    import xllamacpp
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.requests import Request
@@ -105,11 +105,13 @@ def main() -> None:
     listening.bind(("127.0.0.1", 0))
     listening.listen(16)
     threading.Thread(target=_end_with_input, daemon=True).start()
-    params = xllamacpp.CommonParams()
+    # By name, because it is no dependency and has no types.
+    llama: Any = importlib.import_module("xllamacpp")
+    params = llama.CommonParams()
     params.model.path = str(weights())
     params.hostname, params.port, params.use_jinja = "127.0.0.1", _free_port(), True
     params.n_ctx, params.sampling.temp, params.sampling.seed = 4096, 0.0, 1
-    engine = xllamacpp.Server(params)
+    engine = llama.Server(params)
 
     async def chat(request: Request) -> JSONResponse:
         body = json.loads(await request.body())

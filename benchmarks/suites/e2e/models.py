@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from benchmarks.harness.suite import CannotRun
 from benchmarks.services.model import LocalModel
+from benchmarks.services.model.launcher import ModelError
+from benchmarks.services.model.small import open_small
 from benchmarks.suites.e2e.case import ModelDoor, ModelKind, Wire
 
 WIRES: tuple[Wire, ...] = ("openai-chat", "anthropic", "openai-responses", "gemini")
@@ -34,7 +37,7 @@ VENDORS: Mapping[str, Vendor] = {
 CHOICES = ("scripted", *VENDORS, "local")
 
 
-class ModelMissing(ValueError):
+class ModelMissing(CannotRun):
     """The model that was asked for cannot be had; the message says what to do."""
 
 
@@ -51,9 +54,11 @@ def open_model(kind: str, name: str | None = None) -> Iterator[Sequence[ModelDoo
             raise ModelMissing(f"--model {kind} needs {vendor.variable}; it is not set. --model scripted needs no key.")
         yield [ModelDoor(kind=cast(ModelKind, kind), wire=vendor.wire, name=name or vendor.model)]
     elif kind == "local":
-        from benchmarks.services.model.small import open_small
-
-        with open_small() as small:
+        with contextlib.ExitStack() as stack:
+            try:
+                small = stack.enter_context(open_small())
+            except ModelError as error:
+                raise ModelMissing(str(error)) from error
             yield [ModelDoor(kind="local", wire="openai-chat", name=small.name, url=small.url)]
     else:
         with LocalModel() as scripted:

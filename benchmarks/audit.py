@@ -1,0 +1,160 @@
+"""`python -m benchmarks audit RESULTS.json`: re-read the service for every recorded cell, and say where it disagrees.
+
+For each cell: the money, the counts and the objects as the service shows them now; whether the recorded answer is true of that; whether
+the verdict and "as wanted" follow; and its receipt, verified from the JSON alone and compared with the outcome. Exit code 0 only
+if every cell was audited and nothing disagrees.
+
+    local   the service is started again on the ledger that the run kept (named in meta, or given by --service-dir)
+    live    Stripe's test mode, with the key that the run had (STRIPE_API_KEY=sk_test_...)
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.document import load
+from benchmarks.harness.stripe_place import ROOT, StripePlace
+from benchmarks.harness.stripe_wire import Service
+from benchmarks.harness.suite import CannotRun
+from benchmarks.harness.truth import READERS, reader_of
+from benchmarks.report import column_of
+from benchmarks.suites.refund_agent.answer import Claim, claim_of, is_true
+from interlock import Receipt
+
+LEDGER_FILE = "ledger.sqlite3"
+CANNOT_RUN = 2
+Json = Mapping[str, Any]
+
+LANDED_KINDS = frozenset({"COMMITTED", "SETTLED", "AT_RISK", "REVERSED"})
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Audit one result file; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks audit", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("results", type=Path, help="a result of a benchmark that talks to Stripe")
+    parser.add_argument("--service-dir", type=Path, help="where the local run's ledger lies, if not where meta says")
+    options = parser.parse_args(arguments)
+    try:
+        document = load(options.results)
+        with open_recorded(document["meta"], options.service_dir) as place:
+            findings, audited, skipped = audit(document, place)
+    except CannotRun as error:
+        print(f"audit: {error}", file=sys.stderr)
+        return CANNOT_RUN
+    for finding in findings:
+        print(f"DISAGREES  {finding}")
+    total = len(document["cells"])
+    for reason, number in skipped.items():
+        print(f"not audited: {number} cells, {reason}")
+    verdict = "the service agrees with every one" if not findings else f"{len(findings)} disagreements"
+    print(f"{options.results.name}: {audited} of {total} cells re-read from the {place.service} service; {verdict}.")
+    return 0 if not findings and audited == total and total else 1
+
+
+def open_recorded(meta: Json, directory: Path | None) -> StripePlace:
+    """The service that a result was measured against.
+
+    Raises:
+        CannotRun: A local run's ledger is not there.
+    """
+    run = str(meta.get("run", ""))
+    if meta.get("service") == Service.LIVE:
+        return StripePlace(Service.LIVE, run=run)
+    kept = directory if directory is not None else ROOT / str(meta["ledger"]) if meta.get("ledger") else None
+    if kept is None:
+        raise CannotRun("the result does not say where its local ledger lies; give it by --service-dir")
+    if not (kept / LEDGER_FILE).is_file():
+        raise CannotRun(
+            f"there is no ledger in {directory or meta['ledger']}; a local run can be audited where its ledger was kept"
+        )
+    return StripePlace(Service.LOCAL, directory=kept, run=run)
+
+
+def audit(document: Json, place: StripePlace) -> tuple[list[str], int, dict[str, int]]:
+    """What disagrees, how many cells were audited, and why the others were not."""
+    findings: list[str] = []
+    skipped: dict[str, int] = {}
+    audited = 0
+    for number, cell in enumerate(document["cells"]):
+        reader = reader_of(cell)
+        if reader is None or reader not in READERS:
+            reason = "which carry no ids" if reader is None else f"whose reader {reader!r} is not known"
+            skipped[reason] = skipped.get(reason, 0) + 1
+            continue
+        audited += 1
+        where = f"cell {number} ({cell['row']}, {column_of(cell)}, {cell['crash']})"
+        findings.extend(f"{where}: {what}" for what in check(cell, place, reader))
+    return findings, audited, skipped
+
+
+def check(cell: Json, place: StripePlace, reader: str) -> Iterator[str]:
+    """What of one cell disagrees with the service or with itself."""
+    told = READERS[reader](place, cell)
+    for name, now in told.items():
+        if name in cell and cell[name] is not None and cell[name] != now:
+            yield f"{name} is recorded as {cell[name]!r}; the service says {now!r}"
+    if reader == "refunds":
+        yield from _check_answer(cell, place)
+    yield from _check_wanted(cell)
+    yield from _check_receipt(cell)
+
+
+def _check_answer(cell: Json, place: StripePlace) -> Iterator[str]:
+    by_hand = set(cell.get("by_hand") or ())
+    own = [
+        refund
+        for refund in place.refunds(str(cell["payment"]))
+        if refund["id"] not in by_hand and (refund.get("metadata") or {}).get("by") != "support"
+    ]
+    landed = [int(refund["amount"]) for refund in own]
+    asked = int(cell.get("asked_minor") or 2000)
+    try:
+        true = all(is_true(one, asked_minor=asked, landed_minor=landed) for one in str(cell["outcome"]).split("+"))
+        claims = [claim_of(one) for one in str(cell["outcome"]).split("+")]
+    except KeyError as error:
+        yield f"the outcome {cell['outcome']!r} is none that can be judged: {error}"
+        return
+    if cell.get("refund") and cell["refund"] not in {refund["id"] for refund in own}:
+        true = False
+        yield f"the answer names the refund {cell['refund']}, which the agent did not make or the service does not have"
+    if cell.get("answer_true") is not None and cell["answer_true"] != true:
+        yield f"answer_true is recorded as {cell['answer_true']}; by the service it is {true} ({cell['outcome']}, own refunds {landed})"
+    if cell["verdict"] == "held" and claims[-1] is Claim.UNKNOWN:
+        yield f"the verdict is held, but {cell['outcome']} says that nobody knows"
+
+
+def _check_wanted(cell: Json) -> Iterator[str]:
+    asked = [(cell.get(f"wanted_{name}"), cell[field]) for name, field in _WANTED.items()]
+    if all(want is None for want, _ in asked):
+        return
+    as_wanted = all(want is None or want == got for want, got in asked)
+    if cell["as_wanted"] != as_wanted:
+        yield f"as_wanted is recorded as {cell['as_wanted']}; by its own fields it is {as_wanted}"
+
+
+_WANTED = {"outcome": "outcome", "minor": "money_minor", "verdict": "verdict"}
+
+
+def _check_receipt(cell: Json) -> Iterator[str]:
+    if not cell.get("receipt"):
+        return
+    try:
+        receipt = Receipt.from_dict(cell["receipt"])
+    except ValueError as error:
+        yield f"the receipt cannot be read: {error}"
+        return
+    verified = receipt.verify()
+    if not verified.ok:
+        yield f"the receipt does not verify: {'; '.join(verified.problems)}"
+        return
+    if receipt.effect_id != cell.get("effect_id"):
+        yield f"the receipt is of {receipt.effect_id}, the cell of {cell.get('effect_id')}"
+    kinds = {str(entry.get("kind")) for entry in receipt.entries}
+    landed = bool(kinds & LANDED_KINDS)
+    claims_landed = claim_of(str(cell["outcome"]).split("+")[-1]) is Claim.LANDED
+    if landed != claims_landed:
+        yield f"the receipt ends {'landed' if landed else 'not landed'}, the outcome is {cell['outcome']}"
