@@ -26,6 +26,7 @@ from starlette.types import Receive, Scope, Send
 from benchmarks.services.stripe import (
     accounts,
     balance,
+    balance_transactions,
     control,
     credit_grants,
     customer_balance,
@@ -242,6 +243,7 @@ def build(ledger: Ledger) -> Starlette:
         *transfers.ENDPOINTS,
         *payouts.ENDPOINTS,
         *balance.ENDPOINTS,
+        *balance_transactions.ENDPOINTS,
         *events.ENDPOINTS,
         *webhook_endpoints.ENDPOINTS,
     )

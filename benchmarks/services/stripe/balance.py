@@ -8,64 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.services.stripe import balance_transactions
 from benchmarks.services.stripe.endpoint import Call, Endpoint
 from benchmarks.services.stripe.errors import refused
 from benchmarks.services.stripe.ledger import PLATFORM, Json, Ledger
-from benchmarks.services.stripe.objects import new_id
 from benchmarks.services.stripe.params import Parameters, texts
 
-_CATEGORIES = {
-    "payment": "charge",
-    "payment_refund": "refund",
-    "payout_cancel": "payout_reversal",
-    "payout_failure": "payout_reversal",
-    "transfer_refund": "transfer_reversal",
-}
-"""`reporting_category` where it is not the type; docs.stripe.com/reports/reporting-categories."""
-
-
-def enter(
-    call: Call,
-    kind: str,
-    amount: int,
-    subject: Json,
-    *,
-    account: str,
-    available_on: int,
-    source: str | None = None,
-) -> str:
-    """Move money into (or, negative, out of) an account's balance; returns the balance transaction's id.
-
-    Args:
-        call: The request, or control verb, that moves it; inside its transaction.
-        kind: The type, as docs.stripe.com/reports/balance-transaction-types names it.
-        amount: In minor units of the subject's currency; no fees are taken.
-        subject: What moves it: it has `currency`, `id` and `description`.
-        account: Whose balance.
-        available_on: From when it can be used.
-        source: The id shown as its source, if it is not the subject's.
-    """
-    now = call.clock.stamp()
-    made = {
-        "id": new_id("txn"),
-        "object": "balance_transaction",
-        "amount": amount,
-        "available_on": available_on,
-        "balance_type": "payments",
-        "created": now,
-        "currency": subject["currency"],
-        "description": subject.get("description"),
-        "exchange_rate": None,
-        "fee": 0,
-        "fee_details": [],
-        "net": amount,
-        "reporting_category": _CATEGORIES.get(kind, kind),
-        "source": source or subject["id"],
-        "status": "available" if available_on <= now else "pending",
-        "type": kind,
-    }
-    call.ledger.add("balance_transactions", made, account=account)
-    return str(made["id"])
+enter = balance_transactions.enter
+"""How money moves into an account's balance, or out of it."""
 
 
 def available_on(call: Call, charged: Json) -> int:

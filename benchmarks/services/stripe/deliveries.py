@@ -29,6 +29,7 @@ class Delivery:
     type: str
     endpoint: str
     attempts: int
+    is_struck: bool
     body: str
 
 
@@ -80,6 +81,7 @@ def due(ledger: Ledger, endpoint: str) -> tuple[Delivery | None, float | None]:
                 type=one["type"],
                 endpoint=one["endpoint"],
                 attempts=one["attempts"],
+                is_struck=bool(one["struck"]),
                 body=one["body"],
             ),
             None,
@@ -112,17 +114,18 @@ def attempted(ledger: Ledger, delivery: Delivery, *, told: str, state: str, due_
 
 
 def postponed(ledger: Ledger, delivery: Delivery, *, state: str, due_at: float | None = None) -> None:
-    """Put a delivery off without an attempt: `held`, or `queued` for later."""
+    """Put a delivery off without an attempt: `held`, or `queued` for later. No further fault strikes it."""
     ledger.note(
-        "UPDATE deliveries SET state = ?, due_at = coalesce(?, due_at) WHERE seq = ?", (state, due_at, delivery.number)
+        "UPDATE deliveries SET struck = 1, state = ?, due_at = coalesce(?, due_at) WHERE seq = ?",
+        (state, due_at, delivery.number),
     )
 
 
 def repeat(ledger: Ledger, delivery: Delivery) -> None:
     """Queue the same event to the same endpoint once more."""
     ledger.note(
-        "INSERT INTO deliveries (event, type, endpoint, body, state, due_at)"
-        " SELECT event, type, endpoint, body, 'queued', ? FROM deliveries WHERE seq = ?",
+        "INSERT INTO deliveries (event, type, endpoint, body, state, due_at, struck)"
+        " SELECT event, type, endpoint, body, 'queued', ?, 1 FROM deliveries WHERE seq = ?",
         (time.time(), delivery.number),
     )
 

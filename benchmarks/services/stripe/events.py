@@ -135,9 +135,7 @@ ENDPOINTS = (
     Endpoint(
         "GET",
         "/v1/events",
-        Parameters(
-            takes={**PAGING, "type": text, "types": texts}, unmodelled=frozenset({"delivery_success"})
-        ),
+        Parameters(takes={**PAGING, "type": text, "types": texts}, unmodelled=frozenset({"delivery_success"})),
         _listed,
         is_per_account=True,
     ),

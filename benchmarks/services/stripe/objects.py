@@ -18,6 +18,9 @@ _WITHOUT_DECIMALS = frozenset({"jpy"})
 
 CURRENCIES = tuple(sorted(_SYMBOLS))
 
+API_VERSION = "2026-10-28.endive"
+"""The version whose shapes these are."""
+
 
 @dataclass(frozen=True)
 class Card:

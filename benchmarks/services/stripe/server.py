@@ -52,7 +52,7 @@ def serve(directory: Path, *, port: int = 0, with_parent: bool = False) -> None:
             http=AbortableProtocol,
             ws="none",
             loop="asyncio",
-            lifespan="off",
+            lifespan="on",
             log_level="warning",
             access_log=False,
             # A client that keeps its connection for long must not meet a close of ours: it would look like a fault.
