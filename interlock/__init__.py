@@ -17,6 +17,7 @@ from interlock.effects import Entry, History, Kind, Proposal
 from interlock.errors import (
     AuthorityUnclear,
     BadInput,
+    BudgetUnclear,
     CallbackFailed,
     ConfigurationError,
     InterlockError,
@@ -36,11 +37,14 @@ from interlock.function import EffectFunction
 from interlock.outcomes import Outcome, Reason, Status, Via
 from interlock.ports import Verdict
 from interlock.receipts import Receipt
+from interlock.rules.budgets import Budget
 from interlock.rules.premises import Condition, at_least, at_most, equals, matches, one_of, tolerates, unchanged
 
 __all__ = [
     "AuthorityUnclear",
     "BadInput",
+    "Budget",
+    "BudgetUnclear",
     "CallbackFailed",
     "Condition",
     "ConfigurationError",

@@ -28,6 +28,7 @@ class Declaration(NamedTuple):
     premises: Callable[..., Any] | None = None
     expect: Mapping[str, Any] | None = None
     allowed: Callable[..., Any] | None = None
+    budget: Callable[..., Any] | None = None
     lookup: Callable[..., Any] | None = None
     dedupes: bool = False
     window: float | timedelta | None = None

@@ -125,6 +125,7 @@ class Interlock:
         premises: Callable[..., Any] | None = None,
         expect: Mapping[str, Any] | None = None,
         allowed: Callable[..., Any] | None = None,
+        budget: Callable[..., Any] | None = None,
         lookup: Callable[..., Any] | None = None,
         dedupes: bool = False,
         window: float | timedelta | None = None,
@@ -152,6 +153,9 @@ class Interlock:
             expect: for each premise its condition (`equals`, `one_of`, `at_least`, `at_most`, `matches`, `tolerates`; another value means
                 `equals`). A premise without one must be unchanged since the decision.
             allowed: whether it is permitted, True or False; asked right before the send and after a crash.
+            budget: the cap that this call shares with other effects, and what it takes of it: a `Budget`, a list of them, or None for no
+                cap. Asked right before the send; taken in the very write that lets it be sent, and given back only if it certainly
+                did not happen.
             lookup: finds our own effect by `idempotency_key`: the object or True; None or False if absent. Raise if it cannot be told.
             dedupes: the service drops a second request with the same `idempotency_key`.
             window: how long it remembers a key (seconds or timedelta). Not said: ten minutes are trusted.
@@ -177,6 +181,7 @@ class Interlock:
             premises=premises,
             expect=expect,
             allowed=allowed,
+            budget=budget,
             lookup=lookup,
             dedupes=dedupes,
             window=window,

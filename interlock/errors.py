@@ -40,6 +40,10 @@ class AuthorityUnclear(CallbackFailed):
     """`allowed=` raised or answered with something other than True or False; nothing was sent."""
 
 
+class BudgetUnclear(CallbackFailed):
+    """`budget=` raised or gave something other than budgets; nothing was sent."""
+
+
 class KeyDerivationFailed(CallbackFailed, InvalidKey):
     """The key callback raised; nothing was journalled and nothing was sent."""
 

@@ -22,6 +22,7 @@ from interlock.effects import Proposal
 from interlock.errors import (
     AuthorityUnclear,
     BadInput,
+    BudgetUnclear,
     ConfigurationError,
     InvalidKey,
     KeyDerivationFailed,
@@ -32,6 +33,7 @@ from interlock.errors import (
 )
 from interlock.gate import resolve
 from interlock.ports import Verdict
+from interlock.rules.budgets import Budget, several
 from interlock.rules.canonical import derive_id, digest
 from interlock.rules.premises import Condition
 from interlock.rules.values import by_value, decode_result, encode, encode_result, is_text, storable, text_of
@@ -90,6 +92,7 @@ class EffectFunction(Generic[A]):
             for role, callback in (
                 ("premises", declared.premises),
                 ("allowed", declared.allowed),
+                ("budget", declared.budget),
                 ("lookup", declared.lookup),
             )
             if callback is not None
@@ -98,6 +101,7 @@ class EffectFunction(Generic[A]):
         self._allowed = self._callbacks.get("allowed")
         self.has_premises = self._premises is not None
         self.has_authority = self._allowed is not None
+        self.has_budget = declared.budget is not None
         self._conditions: Mapping[str, Condition] = expectations(declared, name, arguments=names)
         self._conditions_take = any(condition.takes for condition in self._conditions.values())
         self.capabilities = capabilities(declared, name, takes_key=self._binding.takes_key)
@@ -240,6 +244,10 @@ class EffectFunction(Generic[A]):
         """Whether it is allowed now."""
         return self._is_allowed(self._binding.arguments(payload, {}), idempotency_key)
 
+    def read_budgets(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """The caps that this call shares: a tuple of `Budget`."""
+        return self._read_budgets(self._binding.arguments(payload, {}), idempotency_key)
+
     def look_up(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Our own effect at the service."""
         return self._look_up(self._binding.arguments(payload, {}), idempotency_key)
@@ -366,6 +374,16 @@ class EffectFunction(Generic[A]):
             return self._later(answer, self._verdict, self._unclear)
         return self._verdict(answer)
 
+    def _read_budgets(self, arguments: dict[str, Any], idempotency_key: str) -> Any:
+        arguments[KEY_ARGUMENT] = idempotency_key
+        try:
+            given = self._callbacks["budget"](arguments)
+        except Exception as error:
+            raise self._no_budget(error) from error
+        if inspect.isawaitable(given):
+            return self._later(given, self._budgets, self._no_budget)
+        return self._budgets(given)
+
     def _look_up(self, arguments: dict[str, Any], idempotency_key: str) -> Any:
         arguments[KEY_ARGUMENT] = idempotency_key
         return self._callbacks["lookup"](arguments)
@@ -425,6 +443,15 @@ class EffectFunction(Generic[A]):
             f"effect {self.name!r}: allowed= answered {answer!r:.200}. Answer True or False. Nothing was sent."
         )
 
+    def _budgets(self, given: Any) -> tuple[Budget, ...]:
+        try:
+            return several(given)
+        except BadInput as error:
+            raise self._no_budget(error) from error
+
+    def _no_budget(self, error: Exception) -> Exception:
+        return BudgetUnclear(f"effect {self.name!r}: budget= gave no budget: {text_of(error)} Nothing was sent.")
+
     def _unreadable(self, error: Exception) -> Exception:
         return PremiseUnreadable(
             f"effect {self.name!r}: premises= raised {text_of(error)}. Nothing was sent; ask again when they can be read."
@@ -447,6 +474,7 @@ class BoundEffect:
         self.conditions = effect.conditions
         self.has_premises = effect.has_premises
         self.has_authority = effect.has_authority
+        self.has_budget = effect.has_budget
         self.is_async = effect.is_async
         self.classify = effect.classify
         self.encode_value = effect.encode_value
@@ -459,6 +487,10 @@ class BoundEffect:
     def is_allowed(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Whether it is allowed now."""
         return self._effect._is_allowed(self._effect._binding.arguments(payload, self._live), idempotency_key)
+
+    def read_budgets(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """The caps that this call shares."""
+        return self._effect._read_budgets(self._effect._binding.arguments(payload, self._live), idempotency_key)
 
     def look_up(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Our own effect at the service."""

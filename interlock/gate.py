@@ -25,7 +25,7 @@ from typing import Any
 
 from interlock.effects import History
 from interlock.errors import BadInput, CallbackFailed, JournalError, SimulatedCrash
-from interlock.journal import Journal
+from interlock.journal import Denied, Journal
 from interlock.outcomes import Outcome, Reason, Status
 from interlock.ports import Clock, Liveness, Target, Verdict
 from interlock.protocol import (
@@ -37,8 +37,10 @@ from interlock.protocol import (
     Load,
     LookUp,
     NotLanded,
+    OverLimit,
     Patience,
     Probe,
+    ReadBudgets,
     ReadFacts,
     Run,
     Seen,
@@ -344,8 +346,8 @@ class _Call:
             self._maybe_crash("after", step)
         kind = type(step)
         if kind is Dispatch:
-            self._claimed = answer
-            if answer is None:
+            self._claimed = answer if type(answer) is History else None
+            if self._claimed is None:
                 self._release(answered=True)
         elif kind is Append:
             if answer is not None and self._claim is not None:
@@ -379,8 +381,13 @@ class _Call:
         match step:
             case Load():
                 return self.runner.load(step.effect_id)
-            case Append() | Dispatch():
+            case Append():
                 return journal.append(step.history, step.drafts)
+            case Dispatch():
+                try:
+                    return journal.append(step.history, step.drafts, guards=step.guards)
+                except Denied as denied:
+                    return OverLimit(denied.shortfalls)
             case Send():
                 try:
                     return self._landing(resolve(target.send(step.payload, step.idempotency_key)))
@@ -390,6 +397,8 @@ class _Call:
                 return self.runner.sighting(step)
             case ReadFacts():
                 return resolve(target.read_facts(step.payload, step.idempotency_key))
+            case ReadBudgets():
+                return resolve(target.read_budgets(step.payload, step.idempotency_key))
             case Authorize():
                 return resolve(target.is_allowed(step.payload, step.idempotency_key))
             case LookUp():
@@ -406,11 +415,16 @@ class _Call:
             case Load() | Probe():
                 return self._do(step)
             case Append() | Dispatch():
-                return await self._uninterrupted(step)
+                try:
+                    return await self._uninterrupted(step)
+                except Denied as denied:
+                    return OverLimit(denied.shortfalls)
             case Send():
                 return await self._asend(step)
             case ReadFacts():
                 return await self._acall("premises", target.read_facts, step)
+            case ReadBudgets():
+                return await self._acall("budget", target.read_budgets, step)
             case Authorize():
                 return await self._acall("allowed", target.is_allowed, step)
             case LookUp():
@@ -421,7 +435,9 @@ class _Call:
             case Wait():
                 return await self.runner.clock.asleep(step.seconds)
 
-    async def _acall(self, role: str, call: Callable[..., Any], step: ReadFacts | Authorize | LookUp | Send) -> Any:
+    async def _acall(
+        self, role: str, call: Callable[..., Any], step: ReadFacts | Authorize | ReadBudgets | LookUp | Send
+    ) -> Any:
         if self.target.is_async(role):
             result = call(step.payload, step.idempotency_key)
         else:
@@ -430,7 +446,8 @@ class _Call:
 
     async def _uninterrupted(self, step: Append | Dispatch) -> History | None:
         """A write is seen to its end even if the caller is cancelled, so that what it came to is known."""
-        task = asyncio.ensure_future(self.runner.journal.append_async(step.history, step.drafts))
+        guards = step.guards if type(step) is Dispatch else ()
+        task = asyncio.ensure_future(self.runner.journal.append_async(step.history, step.drafts, guards=guards))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:

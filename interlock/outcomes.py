@@ -39,6 +39,7 @@ class Reason(StrEnum):
     LEASE = "lease"
     STALE_PREMISE = "stale_premise"
     PREMISE_FALSE = "premise_false"
+    OVER_LIMIT = "over_limit"
     LEASE_AT_RECOVERY = "lease_at_recovery"
     STALE_PREMISE_AT_RECOVERY = "stale_premise_at_recovery"
     SENDER_ALIVE = "sender_alive"
@@ -93,6 +94,8 @@ _PERSON: Mapping[str, str] = {
     "present facts, ask with the new decision's name (decision=...).",
     "REFUSED:premise_false": "A fact was not as it must be when this was decided. Nothing was sent. Once it is and it has been decided "
     "again, ask with the new decision's name (decision=...).",
+    "REFUSED:over_limit": "It would go over a limit that it shares with other effects. Nothing was sent. It may be asked for again once "
+    "one of them gives back what it holds (it certainly did not happen), or with a higher limit.",
     "REFUSED:lease_at_recovery": "The process died before it was done, and the permission was gone when it came back. It did not land.",
     "REFUSED:stale_premise_at_recovery": "The process died before it was done, and a fact had changed when it came back. It did not land.",
     "FAILED": "It certainly did not happen. It may be asked for again; that will be a new attempt.",
@@ -122,6 +125,8 @@ _MODEL: Mapping[str, str] = {
     "REFUSED:lease": "Refused: it is not permitted. Calling again will not help until a person allows it.",
     "REFUSED:stale_premise": "Refused: the facts changed since it was decided. Calling again will not help; it needs a new decision.",
     "REFUSED:premise_false": "Refused: a required fact does not hold. Calling again will not help; it needs a new decision.",
+    "REFUSED:over_limit": "Refused: it would go over a shared limit. Calling again will not help until a person frees some of it or "
+    "raises it. Do not split it up.",
     "REFUSED:lease_at_recovery": "Not done: permission was withdrawn. Calling again will not help until a person allows it.",
     "REFUSED:stale_premise_at_recovery": "Not done: the facts changed. Calling again will not help; it needs a new decision.",
     "FAILED": "It did not happen. It can be tried again once the cause is fixed.",
@@ -146,7 +151,8 @@ class Outcome:
             on a replay and after a restart. After COMMITTED_ON_QUERY it is what the look-up found.
         raw: the live object that the function returned; only in the process and the call that sent.
         evidence: what the service showed, as it came, in JSON form.
-        changes: the premises that do not hold: by name, `seen`, `now` and `rule`.
+        changes: the premises that do not hold: by name, `seen`, `now` and `rule`. For over_limit the budgets without room: by key, `limit`,
+            `amount` (asked for), `held` (by others), `left`, and `holders`: each with `effect`, `key` and `amount`.
         retry_after: seconds after which asking again can tell more, for IN_FLIGHT.
         owner: the worker that holds the claim, for IN_FLIGHT.
         since: when it was dispatched, RFC 3339, for an effect that was.
@@ -184,6 +190,8 @@ class Outcome:
         """One plain sentence or two for a person, with what changed."""
         text = _PERSON.get(str(self)) or _PERSON.get(self.status) or "It was refused. Nothing was sent."
         for name, change in self.changes.items():
+            if "holders" in change:
+                continue  # a budget: `detail` says it
             now = "missing" if change.get("missing_now") else repr(change.get("now"))
             text += f" {name}: {change.get('seen')!r} before, {now} now (rule: {change.get('rule')})."
         return f"{text} {self.detail}" if self.detail else text

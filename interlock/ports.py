@@ -150,14 +150,21 @@ class Target(Protocol):
     def has_authority(self) -> bool:
         """Whether anybody is asked for permission."""
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether a cap may be shared with other effects."""
+
     def is_async(self, role: str) -> bool:
-        """Whether `role` (`premises`, `allowed`, `lookup`, `send`) answers without blocking: with an awaitable."""
+        """Whether `role` (`premises`, `allowed`, `budget`, `lookup`, `send`) answers without blocking: with an awaitable."""
 
     def read_facts(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """The premises as they are now, in encoded form."""
 
     def is_allowed(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Whether the effect is allowed now."""
+
+    def read_budgets(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        """The budgets of this call, a tuple of `rules.budgets.Budget`."""
 
     def look_up(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Our own effect as the service has it, or None/False."""

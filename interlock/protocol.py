@@ -19,8 +19,10 @@ from typing import Any, NamedTuple
 
 from interlock.effects import Draft, Entry, History, Kind, Proposal
 from interlock.errors import BadInput, CallbackFailed
+from interlock.journal import BUDGET, Guard
 from interlock.outcomes import STATUS_OF_VIA, Outcome, Reason, Status, Via
 from interlock.ports import Capabilities, Clock, Liveness, Target, Verdict
+from interlock.rules.budgets import Budget, Shortfall
 from interlock.rules.canonical import derive_id
 from interlock.rules.lifecycle import State, fold
 from interlock.rules.premises import Judgement, judge, same
@@ -60,6 +62,13 @@ class Authorize(NamedTuple):
     idempotency_key: str
 
 
+class ReadBudgets(NamedTuple):
+    """Ask which caps the call shares, and what it takes of them. Answer: a tuple of `Budget`; raises `BudgetUnclear`."""
+
+    payload: Mapping[str, Any]
+    idempotency_key: str
+
+
 class Append(NamedTuple):
     """Write entries if the history has not moved. Answer: the new `History`, or None."""
 
@@ -68,10 +77,14 @@ class Append(NamedTuple):
 
 
 class Dispatch(NamedTuple):
-    """As `Append`, and take the claim: the last draft is DISPATCHED. From here on silence is not "no effect"."""
+    """As `Append`, and take the claim: the last draft is DISPATCHED. From here on silence is not "no effect".
+
+    Answer: the new `History`, None if it had moved, or `OverLimit` if it had not and a guard does not hold.
+    """
 
     history: History
     drafts: tuple[Draft, ...]
+    guards: tuple[Guard, ...] = ()
 
 
 class Send(NamedTuple):
@@ -103,24 +116,22 @@ class Wait(NamedTuple):
     seconds: float
 
 
-Step = Load | ReadFacts | Authorize | Append | Dispatch | Send | LookUp | Probe | Wait
+Step = Load | ReadFacts | Authorize | ReadBudgets | Append | Dispatch | Send | LookUp | Probe | Wait
 
-STEPS: tuple[type, ...] = (Load, ReadFacts, Authorize, Append, Dispatch, Send, LookUp, Probe, Wait)
+STEPS: tuple[type, ...] = (Load, ReadFacts, Authorize, ReadBudgets, Append, Dispatch, Send, LookUp, Probe, Wait)
 
-CRASH_POINTS: tuple[str, ...] = tuple(
-    f"{when}_{name}"
-    for name in ("load", "read_facts", "authorize", "append", "dispatch", "send", "look_up", "probe", "wait")
-    for when in ("before", "after")
-)
+_WORDS = ("load", "read_facts", "authorize", "read_budgets", "append", "dispatch", "send", "look_up", "probe", "wait")
+
+CRASH_POINTS: tuple[str, ...] = tuple(f"{when}_{name}" for name in _WORDS for when in ("before", "after"))
 """Every point at which a process can die, by name. `after_dispatch` is before the send; `after_send` is before the answer is recorded."""
 
-STEP_NAMES: Mapping[type, str] = dict(
-    zip(
-        STEPS,
-        ("load", "read_facts", "authorize", "append", "dispatch", "send", "look_up", "probe", "wait"),
-        strict=True,
-    )
-)
+STEP_NAMES: Mapping[type, str] = dict(zip(STEPS, _WORDS, strict=True))
+
+
+class OverLimit(NamedTuple):
+    """A dispatch found no room in a shared budget; nothing was written."""
+
+    shortfalls: tuple[Shortfall, ...]
 
 
 class Landed(NamedTuple):
@@ -248,12 +259,24 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
             checks["premises"] = judgement.verdicts
 
         if allowed and (judgement is None or judgement.holds):
-            claim = _dispatched(target.capabilities, clock, attempt=attempt, key=key)
+            budgets: tuple[Budget, ...] = (yield ReadBudgets(payload, key)) if target.has_budget else ()
+            caps = [budget.to_json() for budget in budgets]
+            claim = _dispatched(
+                target.capabilities, clock, attempt=attempt, key=key, extra={"budget": caps} if caps else None
+            )
             drafts = (proposed, Draft(Kind.AUTHORIZED, at, checks), claim)
-            claimed: History | None = yield Dispatch(history, drafts)
+            guards = tuple(Guard(BUDGET, cap) for cap in caps)
+            claimed: History | OverLimit | None = yield Dispatch(history, drafts, guards)
             if claimed is None:
                 # Somebody got in between our reading and our write: what they made of it is the answer. Nothing was sent here.
                 continue
+            if isinstance(claimed, OverLimit):
+                refused = yield from _over_limit(
+                    claimed, history, proposed, checks, proposal, at=at, state=state if again else None
+                )
+                if refused is None:
+                    continue
+                return refused
             answer: Landed | NotLanded | Unclear = yield Send(claimed, payload, key)
             ended = yield from _conclude(claimed, answer, target, clock=clock, patience=patience, via=Via.SEND)
             if isinstance(ended, Outcome):
@@ -281,6 +304,28 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
                 continue
             history = written
         return _outcome(Status.REFUSED, history, proposal, reason=reason, changes=_changes(judgement))
+
+
+def _over_limit(
+    found: OverLimit,
+    history: History,
+    proposed: Draft,
+    checks: Mapping[str, Any],
+    proposal: Proposal,
+    *,
+    at: str,
+    state: State | None,
+) -> Generator[Step, Any, Outcome | None]:
+    """The refusal for want of room, on the record; None if the history has moved. `state`: of the same decision, asked before."""
+    changes = {shortfall.budget: shortfall.to_json() for shortfall in found.shortfalls}
+    data = {"reason": str(Reason.OVER_LIMIT), **checks, "over_limit": changes}
+    if state is None or state.kind is not Kind.REFUSED or state.last != data:
+        written: History | None = yield Append(history, (proposed, Draft(Kind.REFUSED, at, data)))
+        if written is None:
+            return None
+        history = written
+    detail = " ".join(map(str, found.shortfalls))
+    return _outcome(Status.REFUSED, history, proposal, reason=Reason.OVER_LIMIT, changes=changes, detail=detail)
 
 
 def _answer_from_record(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from interlock.journal._base import Guard, Journal, Prepared, Verification
+from interlock.journal._base import BUDGET, Denied, Guard, Journal, Prepared, Verification
 from interlock.journal._memory import MemoryJournal
 from interlock.journal._sqlite import SQLiteJournal
 
-__all__ = ["Guard", "Journal", "MemoryJournal", "Prepared", "SQLiteJournal", "Verification"]
+__all__ = ["BUDGET", "Denied", "Guard", "Journal", "MemoryJournal", "Prepared", "SQLiteJournal", "Verification"]

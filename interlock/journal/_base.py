@@ -23,11 +23,14 @@ from typing import Any, NamedTuple, final
 from pydantic_core import to_json
 
 from interlock.effects import FORMAT_VERSION, Draft, Entry, History, Kind
-from interlock.errors import JournalCorrupt, JournalTooNew
+from interlock.errors import BadInput, JournalCorrupt, JournalTooNew
 from interlock.ports import Liveness
+from interlock.rules.budgets import STANDS_AFTER, Shortfall, asked, reserved
 from interlock.rules.lifecycle import OPEN, check_transition
 
 _decode = json.JSONDecoder().decode
+_HOLDS = "budget"
+"""Where an entry names the budgets that it is about."""
 
 
 class Guard(NamedTuple):
@@ -42,6 +45,22 @@ class Guard(NamedTuple):
     data: dict[str, Any]
 
 
+BUDGET = "budget"
+"""The kind of guard that reserves a budget: `data` is `Budget.to_json()`, as the DISPATCHED entry of the same write has it."""
+
+
+class Denied(Exception):
+    """A guard said no: nothing was written, though the history had not moved. Between journal and gate only; callers get an outcome.
+
+    Attributes:
+        shortfalls: each budget without room, and who holds it.
+    """
+
+    def __init__(self, shortfalls: Sequence[Shortfall]) -> None:
+        super().__init__(" ".join(map(str, shortfalls)))
+        self.shortfalls = tuple(shortfalls)
+
+
 class Prepared(NamedTuple):
     """A conditional write, ready to be stored. What a backend gets.
 
@@ -52,6 +71,9 @@ class Prepared(NamedTuple):
         entries: the new entries, in order, with their bytes and hashes.
         is_open: whether the effect still needs somebody after this write.
         guards: further conditions; a backend that does not know a guard's kind must raise, never ignore it.
+        releases: (budget key, amount) of each reservation that this write ends. Stored with the entries, or not at all.
+        reserves: likewise those that it begins, with or without a guard: what landed after all holds its budget, room or not.
+        key: business key of the effect, to name it as a holder.
     """
 
     effect_id: str
@@ -60,6 +82,9 @@ class Prepared(NamedTuple):
     entries: tuple[Entry, ...]
     is_open: bool
     guards: tuple[Guard, ...] = ()
+    releases: tuple[tuple[str, int], ...] = ()
+    reserves: tuple[tuple[str, int], ...] = ()
+    key: str = ""
 
 
 class Verification(NamedTuple):
@@ -182,6 +207,8 @@ class Journal(abc.ABC):
             The history with the new entries, or None if it had moved (nothing was written).
 
         Raises:
+            Denied: the history had not moved, and a guard does not hold; nothing was written.
+            BadInput: the budgets of a DISPATCHED entry are not those of the guards.
             IllegalTransition: an entry may not follow the one before it.
             JournalUnavailable: it could not be made durable; nothing counts as written.
 
@@ -222,6 +249,7 @@ class Journal(abc.ABC):
         problems: list[str] = []
         heads: dict[str, tuple[str, int, Kind]] = {}
         names: dict[str, str] = {}
+        sent: dict[str, dict[str, int]] = {}
         link = ""
         count = 0
         for effect_id, body, stored_hash, stored_link in self._readable(problems):
@@ -239,6 +267,10 @@ class Journal(abc.ABC):
                     )
                 check_transition(before, entry.kind, effect_id=effect_id)
                 heads[effect_id] = (stored_hash, n + 1, entry.kind)
+                if entry.kind is Kind.DISPATCHED and before is not Kind.DISPATCHED:
+                    sent.pop(effect_id, None)
+                    if _HOLDS in entry.data:
+                        sent[effect_id] = asked(entry.data)
                 if n == 0:
                     names[effect_id] = sys.intern(str(entry.data.get("effect", "")))
             except Exception as error:  # noqa: BLE001 - every defect becomes a sentence; verify never stops at the first
@@ -246,6 +278,14 @@ class Journal(abc.ABC):
                 heads[effect_id] = (stored_hash, n + 1, before or Kind.PROPOSED)
         try:
             problems += self._check_index(heads, names)
+            problems += self._check_reservations(
+                {
+                    (budget, effect_id, amount)
+                    for effect_id, budgets in sent.items()
+                    if heads[effect_id][2] in STANDS_AFTER
+                    for budget, amount in budgets.items()
+                }
+            )
         except JournalCorrupt as error:
             problems.append(f"the index of effects cannot be read: {error}")
         return Verification(count, len(heads), tuple(problems), link)
@@ -273,6 +313,26 @@ class Journal(abc.ABC):
             if listed[effect_id] != names[effect_id]
         ]
         return problems + self._check_heads({effect_id: head for effect_id, (head, _, _) in heads.items()})
+
+    def _check_reservations(self, expected: set[tuple[str, str, int]]) -> list[str]:
+        stored, sums = self._reservations()
+        problems = [
+            f"effect {effect_id} holds {amount} of budget {budget!r} by its entries, and no such reservation is stored"
+            for budget, effect_id, amount in sorted(expected.difference(stored))
+        ]
+        problems += [
+            f"a reservation of {amount} of budget {budget!r} is stored for effect {effect_id}, which does not hold it by its entries"
+            for budget, effect_id, amount in sorted(set(stored) - expected)
+        ]
+        added: dict[str, int] = {}
+        for budget, _, amount in stored:
+            added[budget] = added.get(budget, 0) + amount
+        problems += [
+            f"budget {budget!r} is stored as holding {sums.get(budget, 0)}, and its reservations add up to {added.get(budget, 0)}"
+            for budget in sorted(added.keys() | sums.keys())
+            if added.get(budget, 0) != sums.get(budget, 0)
+        ]
+        return problems
 
     @abc.abstractmethod
     def begin_send(self, effect_id: str, n: int) -> None:
@@ -314,8 +374,12 @@ class Journal(abc.ABC):
     def _open_ids(self) -> list[tuple[str, str]]:
         """(effect id, name) of the open effects, oldest first."""
 
+    def _reservations(self) -> tuple[list[tuple[str, str, int]], dict[str, int]]:
+        """(budget key, effect id, amount) of every reservation, and the sum by budget key as it is kept. None where it keeps none."""
+        return [], {}
+
     def _snapshot(self) -> contextlib.AbstractContextManager[None]:
-        """Within it, `_scan`, `_open_ids` and `_check_heads` show one moment to this thread."""
+        """Within it, `_scan`, `_open_ids`, `_check_heads` and `_reservations` show one moment to this thread."""
         return contextlib.nullcontext()
 
     @abc.abstractmethod
@@ -355,7 +419,31 @@ class Journal(abc.ABC):
             entries.append(Entry(effect_id, n, draft.kind, draft.at, worker, draft.data, body, prev))
             before = draft.kind
             n += 1
-        return Prepared(effect_id, name, head, tuple(entries), before in OPEN, tuple(guards))
+        if not guards and not any(_HOLDS in entry.data for entry in history.entries + tuple(entries)):
+            return Prepared(effect_id, name, head, tuple(entries), before in OPEN)
+        return self._with_budgets(
+            history, Prepared(effect_id, name, head, tuple(entries), before in OPEN, tuple(guards))
+        )
+
+    @staticmethod
+    def _with_budgets(history: History, prepared: Prepared) -> Prepared:
+        """What a write changes of the effect's reservations; they follow from its entries."""
+        after = (*history.entries, *prepared.entries)
+        was, now = reserved(history.entries), reserved(after)
+        last = prepared.entries[-1]
+        begun = asked(last.data) if last.kind is Kind.DISPATCHED and now != was else {}
+        guarded = {guard.data["key"]: guard.data["amount"] for guard in prepared.guards if guard.kind == BUDGET}
+        if begun != guarded:
+            raise BadInput(
+                f"effect {prepared.effect_id}: the dispatch reserves {begun}, and its guards are for {guarded}. A budget is reserved "
+                "by a guard and a DISPATCHED entry that say the same. Nothing was written."
+            )
+        key = next(entry.data.get("key", "") for entry in reversed(after) if entry.kind is Kind.PROPOSED)
+        return prepared._replace(
+            releases=tuple((budget, amount) for budget, amount in was.items() if now.get(budget) != amount),
+            reserves=tuple((budget, amount) for budget, amount in now.items() if was.get(budget) != amount),
+            key=key,
+        )
 
     @staticmethod
     def _after(history: History, prepared: Prepared) -> History:

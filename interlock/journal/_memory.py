@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from interlock.effects import Entry
 from interlock.errors import ConfigurationError, JournalError
-from interlock.journal._base import Journal, Prepared, link_hash
+from interlock.journal._base import BUDGET, Denied, Journal, Prepared, link_hash
 from interlock.ports import Liveness
+from interlock.rules.budgets import HOLDERS_TOLD, Holder, Shortfall, has_room
 
 _numbers = itertools.count(1)
 
@@ -30,6 +31,7 @@ class MemoryStore:
         places: the order in which effects were first proposed.
         open: place and name of each open effect.
         workers: every worker by id.
+        reservations: by budget key, then by effect, who holds how much.
     """
 
     order: list[tuple[Entry, str]] = field(default_factory=list)
@@ -37,6 +39,7 @@ class MemoryStore:
     places: dict[str, int] = field(default_factory=dict)
     open: dict[str, tuple[int, str]] = field(default_factory=dict)
     workers: dict[str, MemoryJournal] = field(default_factory=dict)
+    reservations: dict[str, dict[str, Holder]] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -117,13 +120,15 @@ class MemoryJournal(Journal):
 
     def _commit(self, prepared: Prepared) -> bool:
         for guard in prepared.guards:
-            raise ConfigurationError(f"this journal does not know the guard {guard.kind!r}; nothing was written.")
+            if guard.kind != BUDGET:
+                raise ConfigurationError(f"this journal does not know the guard {guard.kind!r}; nothing was written.")
         store = self.store
         with store.lock:
             self._check_usable(prepared.effect_id)
             entries = store.effects.get(prepared.effect_id, [])
             if (entries[-1].hash if entries else "") != prepared.expected_head:
                 return False
+            self._reserve(prepared)
             for entry in prepared.entries:
                 link = link_hash(store.order[-1][1] if store.order else "", entry.hash)
                 store.order.append((entry, link))
@@ -134,6 +139,29 @@ class MemoryJournal(Journal):
             else:
                 store.open.pop(prepared.effect_id, None)
             return True
+
+    def _reserve(self, prepared: Prepared) -> None:
+        """Judge the guards, then give back and take what the write says."""
+        if not (prepared.guards or prepared.releases or prepared.reserves):
+            return
+        budgets = self.store.reservations
+        shortfalls = []
+        for guard in prepared.guards:
+            budget, limit, amount = guard.data["key"], guard.data["limit"], guard.data["amount"]
+            others = {who: holder for who, holder in budgets.get(budget, {}).items() if who != prepared.effect_id}
+            held = sum(holder.amount for holder in others.values())
+            if not has_room(limit=limit, amount=amount, held=held):
+                greatest = sorted(others.items(), key=lambda item: (-item[1].amount, item[0]))
+                told = tuple(holder for _, holder in greatest[:HOLDERS_TOLD])
+                shortfalls.append(Shortfall(budget, limit, amount, held, told, len(others) - len(told)))
+        if shortfalls:
+            raise Denied(shortfalls)
+        for budget, _ in prepared.releases:
+            budgets[budget].pop(prepared.effect_id, None)
+            if not budgets[budget]:
+                del budgets[budget]
+        for budget, amount in prepared.reserves:
+            budgets.setdefault(budget, {})[prepared.effect_id] = Holder(prepared.name, prepared.key, amount)
 
     async def _commit_async(self, prepared: Prepared) -> bool:
         return self._commit(prepared)
@@ -155,6 +183,18 @@ class MemoryJournal(Journal):
             order = list(self.store.order)
         for entry, link in order:
             yield entry.effect_id, entry.body, entry.hash, link
+
+    def _reservations(self) -> tuple[list[tuple[str, str, int]], dict[str, int]]:
+        with self.store.lock:
+            listed = [
+                (budget, effect_id, holder.amount)
+                for budget, holders in self.store.reservations.items()
+                for effect_id, holder in holders.items()
+            ]
+        sums: dict[str, int] = {}
+        for budget, _, amount in listed:
+            sums[budget] = sums.get(budget, 0) + amount
+        return listed, sums
 
     def _check_heads(self, heads: dict[str, str]) -> list[str]:
         with self.store.lock:

@@ -38,8 +38,8 @@ from interlock.errors import (
     JournalUnavailable,
     JournalUnsuitable,
 )
-from interlock.journal import liveness
-from interlock.journal._base import Journal, Prepared, link_hash
+from interlock.journal import _reservations, liveness
+from interlock.journal._base import BUDGET, Denied, Journal, Prepared, link_hash
 from interlock.journal._group import GroupCommit, Result
 from interlock.ports import Liveness
 
@@ -431,6 +431,8 @@ class SQLiteJournal(Journal):
     def _check(self, prepared: Prepared) -> None:
         self._here(prepared.effect_id)
         for guard in prepared.guards:
+            if guard.kind == BUDGET:
+                continue
             raise ConfigurationError(f"this journal does not know the guard {guard.kind!r}; nothing was written.")
         for entry in prepared.entries:
             if entry.kind is Kind.DISPATCHED:
@@ -448,7 +450,7 @@ class SQLiteJournal(Journal):
                 return [self._translated(error) if isinstance(error, sqlite3.Error) else error] * len(batch)
         return [self._store((prepared,))[0] for prepared in batch]
 
-    def _transaction(self, batch: Sequence[Prepared]) -> list[bool]:
+    def _transaction(self, batch: Sequence[Prepared]) -> list[Result]:
         if self._writer is None:
             with _connecting:
                 self._writer = self._connect_writer()
@@ -461,7 +463,9 @@ class SQLiteJournal(Journal):
                 effect_id: (_raw(head).hex(), head_seq)
                 for effect_id, head, head_seq in _HEADS.run(execute, [prepared.effect_id for prepared in batch])
             }
-            held: list[bool] = []
+            held: list[Result] = []
+            if any(map(_reservations.has_to_do, batch)):
+                _reservations.prepare(execute)
             rows: list[object] = []
             moves: list[object] = []
             for prepared in batch:
@@ -470,6 +474,11 @@ class SQLiteJournal(Journal):
                 if head != prepared.expected_head:
                     held.append(False)
                     continue
+                if _reservations.has_to_do(prepared):
+                    denied: Denied | None = _reservations.reserve(execute, prepared)
+                    if denied is not None:
+                        held.append(denied)
+                        continue
                 first = seq + 1
                 for entry in prepared.entries:
                     seq += 1
@@ -557,6 +566,9 @@ class SQLiteJournal(Journal):
         while rows := self._query(_SCAN, (seq,)):
             for seq, effect_id, body, stored, link in rows:  # noqa: B007 - the last one is where the next page begins
                 yield effect_id, _raw(body), _raw(stored).hex(), _raw(link).hex()
+
+    def _reservations(self) -> tuple[list[tuple[str, str, int]], dict[str, int]]:
+        return _reservations.read(self._query)
 
     def _check_heads(self, heads: dict[str, str]) -> list[str]:
         rows = self._query("SELECT effect_id, head FROM effects", ())

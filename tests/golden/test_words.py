@@ -32,7 +32,7 @@ def test_reasons() -> None:
     assert {reason.value for reason in Reason} >= {
         "conflicting_payload", "lease", "stale_premise", "premise_false", "lease_at_recovery", "stale_premise_at_recovery",
         "sender_alive", "key_in_use", "unanswered", "absence_not_yet_trusted", "lookup_failed", "check_unreadable",
-        "race_lost", "no_function", "recovery_error",
+        "race_lost", "no_function", "recovery_error", "over_limit",
     }  # fmt: skip
 
 
@@ -52,6 +52,7 @@ def test_crash_points() -> None:
     """The names of crash points, which tests of users hold, are these."""
     assert CRASH_POINTS == (
         "before_load", "after_load", "before_read_facts", "after_read_facts", "before_authorize", "after_authorize",
+        "before_read_budgets", "after_read_budgets",
         "before_append", "after_append", "before_dispatch", "after_dispatch", "before_send", "after_send",
         "before_look_up", "after_look_up", "before_probe", "after_probe", "before_wait", "after_wait",
     )  # fmt: skip
