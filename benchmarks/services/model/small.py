@@ -15,6 +15,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import socket
 import sys
 import threading
@@ -31,6 +32,7 @@ MODULE = "benchmarks.services.model.small"
 TIMEOUT_S = 60.0
 
 Json = dict[str, Any]
+_IDENTIFIER = re.compile(r"\bpi_[A-Za-z0-9]+")
 
 
 @dataclass(frozen=True)
@@ -65,16 +67,19 @@ def weights() -> Path:
     return next(Path(spec.origin).parent.rglob("*.gguf"))
 
 
-def schema_of(tools: list[Json]) -> Json:
-    """What the model may say: a call of one of the tools."""
-    options = [
-        {
-            "type": "object",
-            "properties": {"tool": {"const": tool["function"]["name"]}, "arguments": tool["function"]["parameters"]},
-            "required": ["tool", "arguments"],
+def schema_of(tools: list[Json], text: str) -> Json:
+    """What the model may say: a call of one of the tools, with identifiers that stand in the conversation and no others."""
+    named = sorted(set(_IDENTIFIER.findall(text)))
+    options = []
+    for tool in tools:
+        parameters = tool["function"]["parameters"]
+        properties = {
+            name: {"enum": named} if name == "payment" and named else {"type": parameters["properties"][name]["type"]}
+            for name in parameters["required"]
         }
-        for tool in tools
-    ]
+        arguments = {"type": "object", "properties": properties, "required": parameters["required"]}
+        said = {"tool": {"const": tool["function"]["name"]}, "arguments": arguments}
+        options.append({"type": "object", "properties": said, "required": ["tool", "arguments"]})
     return {"anyOf": options}
 
 
@@ -109,7 +114,8 @@ def main() -> None:
     llama: Any = importlib.import_module("xllamacpp")
     params = llama.CommonParams()
     params.model.path = str(weights())
-    params.hostname, params.port, params.use_jinja = "127.0.0.1", _free_port(), True
+    params.port, params.use_jinja = _free_port(), True
+    params.verbosity = 0
     params.n_ctx, params.sampling.temp, params.sampling.seed = 4096, 0.0, 1
     engine = llama.Server(params)
 
@@ -130,7 +136,7 @@ def _complete(port: int, body: Json) -> Json:
     asked: Json = {"messages": prompt_of(body), "temperature": 0, "max_tokens": 200, "cache_prompt": False}
     tools = body.get("tools") or []
     if tools:
-        schema = {"name": "call", "schema": schema_of(tools)}
+        schema = {"name": "call", "schema": schema_of(tools, json.dumps(asked["messages"]))}
         asked["response_format"] = {"type": "json_schema", "json_schema": schema}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     with contextlib.closing(connection):

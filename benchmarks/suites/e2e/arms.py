@@ -18,6 +18,11 @@ HTTP_CONFLICT = 409
 
 def carry_out(job: Job, decision: Decision) -> Answer:
     """Carry the decision out with this job's arm; a new worker calls this again with the same decision."""
+    answer = _carried_out(job, decision)
+    return answer.model_copy(update={"details": {**answer.details, "asked_minor": decision.amount_minor}})
+
+
+def _carried_out(job: Job, decision: Decision) -> Answer:
     client = connect(job.door, die=job.die)
     if job.arm == "interlock":
         from benchmarks.suites.e2e.gated import gated

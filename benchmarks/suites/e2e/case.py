@@ -17,6 +17,9 @@ from benchmarks.harness.stripe_wire import Death, Door
 APPROVED_MINOR = 2_000
 UNRELATED_MINOR = 500
 
+NO_DECISION = "STOPPED:no_decision"
+"""The answer of a worker whose model decided nothing that could be carried out."""
+
 ArmName = Literal["no_check", "hand_check", "interlock"]
 ModelKind = Literal["scripted", "anthropic", "openai", "gemini", "local"]
 Wire = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]

@@ -19,6 +19,8 @@ MOST_ATTEMPTS_WANTED = 2
 
 def report(engine: Engine, cells: Sequence[Cell]) -> Report:
     """The page around the cells."""
+    idle = [cell for cell in cells if not cell.details["is_played"]]
+    cells = played(cells)
     emulated = [f"Emulated, {row.name}: {row.emulated}" for row in ROWS if row.emulated]
     return Report(
         title=f"Real crashes in the middle of a refund, engine: {engine.name}",
@@ -27,7 +29,17 @@ def report(engine: Engine, cells: Sequence[Cell]) -> Report:
             "that kills itself with SIGKILL in the middle of the refund. People act in the outage; a new worker process finishes. "
             f"Money and counts are read from the payment service's own list of refunds. {engine.what}"
         ),
-        findings=[*findings(cells), *price(cells)],
+        findings=[
+            *findings(cells),
+            *price(cells),
+            *(
+                [
+                    f"In {len(idle)} cells the model did not decide the approved refund (asked_minor says what it did); they are not counted."
+                ]
+                if idle
+                else []
+            ),
+        ],
         tables=[
             Table(title="The seven rows", where={"row": list(COUNTED)}),
             Table(
@@ -89,10 +101,18 @@ def price(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
-def measures(cells: Sequence[Cell], repetitions: int) -> list[Measure]:
+def measures(cells: Sequence[Cell], repetitions: int, *, must_decide: bool = True) -> list[Measure]:
     """The numbers that are wanted, and those beside them."""
-    played = len({cell.row for cell in cells if cell.row in COUNTED})
-    found: list[Measure] = []
+    happened = Measure(
+        name="cells in which the worker died in its refund",
+        value=len(played(cells)),
+        unit=f"of {len(cells)}",
+        wanted=str(len(cells)) if must_decide else None,
+        holds=len(played(cells)) == len(cells) if must_decide else None,
+    )
+    cells = played(cells)
+    rows = len({cell.row for cell in cells if cell.row in COUNTED})
+    found: list[Measure] = [happened]
     for arm in ALL_ARMS:
         ours = arm == "interlock"
         for name, value in (("rows held", rows_held(cells, arm)), ("answers true", rows_true(cells, arm))):
@@ -100,15 +120,20 @@ def measures(cells: Sequence[Cell], repetitions: int) -> list[Measure]:
                 Measure(
                     name=f"{arm}: {name}, in every repetition",
                     value=value,
-                    unit=f"of {played}",
-                    wanted=str(played) if ours else None,
-                    holds=value == played if ours else None,
+                    unit=f"of {rows}",
+                    wanted=str(rows) if ours else None,
+                    holds=value == rows if ours else None,
                 )
             )
     found.extend(_attempts(cells))
     found.extend(_receipts(cells))
     found.extend(_times(cells, repetitions))
     return found
+
+
+def played(cells: Sequence[Cell]) -> list[Cell]:
+    """Those in which the approved refund was decided and a worker died in it."""
+    return [cell for cell in cells if cell.details["is_played"]]
 
 
 def rows_held(cells: Sequence[Cell], arm: str) -> int:

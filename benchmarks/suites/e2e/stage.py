@@ -51,14 +51,21 @@ class Stage:
             can_look_up=self.can_look_up,
         )
 
-    def run_until_death(self, die: Death) -> None:
+    def run_until_death(self, die: Death) -> Answer | None:
         """The first worker decides, begins the refund, and kills itself.
 
+        Returns:
+            None; or what the worker answered, where its model decided nothing that could be sent: then there was no crash.
+
         Raises:
-            WorkerError: It did not die: then the crash this cell is about did not happen.
+            WorkerError: It neither died nor said so: the crash this cell is about did not happen.
         """
         worker = self._start(die=die)
-        self._died_at = worker.wait_killed(DECIDING_TIMEOUT_S)
+        try:
+            self._died_at = worker.wait_killed(DECIDING_TIMEOUT_S)
+        except WorkerError:
+            return Answer.model_validate(worker.receive(timeout_s=1.0))
+        return None
 
     def run_to_the_end(self) -> Answer:
         """New workers, until one of them closes the case. The time counts from the kernel's report of the death."""

@@ -67,7 +67,7 @@ def run(options: Options, progress: Progress) -> Document:
         },
         report=report(engine, cells),
         cells=cells,
-        measures=measures(cells, repetitions),
+        measures=measures(cells, repetitions, must_decide=more.model == "scripted"),
         is_whole=not only and place.is_local and more.model == "scripted",
     )
 
@@ -105,15 +105,18 @@ def play(
     )
     try:
         row.before(stage)
-        stage.run_until_death(row.die)
-        row.outage(stage)
-        answer = stage.run_to_the_end()
+        undecided = stage.run_until_death(row.die)
+        if undecided is None:
+            row.outage(stage)
+        answer = stage.run_to_the_end() if undecided is None else undecided
     finally:
         stage.close()
+    is_played = undecided is None and answer.details.get("asked_minor", APPROVED_MINOR) == APPROVED_MINOR
     refunds = stage.refunds()
     money_minor, count = money_of(refunds)
     own = [one for one in refunds if one["id"] not in stage.by_hand]
-    true = is_true(answer.status, asked_minor=APPROVED_MINOR, landed_minor=[int(one["amount"]) for one in own])
+    asked_minor = int(answer.details.get("asked_minor", APPROVED_MINOR))
+    true = is_true(answer.status, asked_minor=asked_minor, landed_minor=[int(one["amount"]) for one in own])
     true = true and (answer.refund is None or answer.refund in {one["id"] for one in own})
     return Cell(
         row=row.name,
@@ -121,13 +124,15 @@ def play(
         crash="kill",
         outcome=answer.status,
         money_minor=money_minor,
-        verdict=judge(row, money_minor, count, answer.status, true),
+        verdict=judge(row, money_minor, count, answer.status, true) if is_played else Verdict.UNKNOWN,
         answer_true=true,
-        wanted=wanted(row, arm),
+        # Where a model decided nothing, or not what was approved, the row was not played: nothing can be said of the arm.
+        wanted=wanted(row, arm) if is_played else None,
         details={
             "repetition": repetition,
             "cell": stage.cell,
             "die": str(row.die),
+            "is_played": is_played,
             "refunds": count,
             "wanted_refunds": row.wanted_count,
             "attempts": stage.attempts,

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from benchmarks.harness.supervisor import Supervisor, Worker, live_with_supervisor
 from benchmarks.suites.e2e.arms import carry_out
-from benchmarks.suites.e2e.case import Answer, Decision, Job
+from benchmarks.suites.e2e.case import NO_DECISION, Answer, Decision, Job
 from benchmarks.suites.e2e.engines.engine import Engine
 
 MODULE = "benchmarks.suites.e2e.engines.none"
@@ -57,7 +57,7 @@ def work(job: Job) -> Answer:
         try:
             decision = decide(job)
         except NoDecision as error:
-            return Answer(status="STOPPED:no_decision", text=str(error))
+            return Answer(status=NO_DECISION, text=str(error))
         _keep(kept, decision.model_dump_json())
     return carry_out(job, decision)
 
