@@ -381,7 +381,14 @@ def test_wrong_parameters_are_refused_loudly(
         ({"amount": 49}, "amount_too_small"),
         ({"currency": "xxx"}, None),
         ({"payment_method": "pm_unknown"}, "resource_missing"),
-        ({"customer": "cus_1"}, "parameter_unknown"),
+        ({"customer": "cus_1"}, "resource_missing"),
+        ({"shipping": {"name": "J"}}, "parameter_unknown"),
+        ({"amount": 100_000_000}, "amount_too_large"),
+        ({"currency": "kwd", "amount": 1005}, "invalid_amount"),
+        ({"currency": "isk", "amount": 1050}, "invalid_amount"),
+        ({"currency": "jpy", "amount": 49}, "amount_too_small"),
+        ({"amount": 10.5}, "parameter_invalid_integer"),
+        ({"amount": "$5"}, "parameter_invalid_integer"),
         ({"automatic_payment_methods": {"enabled": True, "color": "red"}}, "parameter_unknown"),
         ({"payment_method_types": ["card"]}, None),
         ({"confirm": "perhaps"}, None),
@@ -422,7 +429,10 @@ def test_absent_objects_and_absent_endpoints_are_told_apart(client: stripe.Strip
     payment = pay(client)
     for call, address in (
         (lambda: client.v1.subscriptions.list(), "GET: /v1/subscriptions"),
-        (lambda: client.v1.payment_intents.cancel(payment.id), f"POST: /v1/payment_intents/{payment.id}/cancel"),
+        (
+            lambda: client.v1.payment_intents.increment_authorization(payment.id, {"amount": 1}),
+            f"POST: /v1/payment_intents/{payment.id}/increment_authorization",
+        ),
         (lambda: client.v1.payment_intents.search({"query": "a:1"}), "GET: /v1/payment_intents/search"),
         (lambda: client.v2.core.events.list({"object_id": "x"}), "GET: /v2/core/events"),
     ):

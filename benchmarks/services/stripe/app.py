@@ -27,15 +27,19 @@ from benchmarks.services.stripe import (
     accounts,
     balance,
     balance_transactions,
+    charges,
     control,
     credit_grants,
     customer_balance,
     customers,
+    disputes,
+    early_fraud_warnings,
     events,
     payments,
     payouts,
     refunds,
     transfers,
+    verbs,
     webhook_endpoints,
 )
 from benchmarks.services.stripe.clock import ServiceClock
@@ -54,6 +58,7 @@ from benchmarks.services.stripe.errors import (
 )
 from benchmarks.services.stripe.faults import Fault, FaultKind, Faults
 from benchmarks.services.stripe.idempotency import Keyed, Keys, Remembered
+from benchmarks.services.stripe.later import Future
 from benchmarks.services.stripe.ledger import PLATFORM, Json, Ledger
 from benchmarks.services.stripe.objects import API_VERSION, new_id
 from benchmarks.services.stripe.params import decode
@@ -92,18 +97,20 @@ class Service:
         self.clock = ServiceClock(ledger.setting("clock_offset_s", 0.0))
         self.faults = Faults()
         self.webhook_faults = WebhookFaults()
+        self.future = Future(ledger, self.clock, {"refund_succeeds": refunds.succeeds, "refund_fails": refunds.fails})
         self._keys = Keys(ledger, self.clock)
 
     @contextlib.asynccontextmanager
     async def running(self, app: Starlette) -> AsyncIterator[None]:
-        """What runs beside the requests while the application does: webhooks are sent."""
-        courier = asyncio.create_task(Courier(self.ledger, self.webhook_faults).run())
+        """What runs beside the requests while the application does: webhooks are sent, and what is due happens."""
+        courier = Courier(self.ledger, self.webhook_faults)
+        tasks = [asyncio.create_task(one.run()) for one in (courier, self.future)]
         try:
             yield
         finally:
-            courier.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await courier
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def respond(self, request: Request, endpoint: Endpoint | None) -> Response:
         """Answer one request to the API.
@@ -235,6 +242,9 @@ def build(ledger: Ledger) -> Starlette:
     service = Service(ledger)
     endpoints = (
         *payments.ENDPOINTS,
+        *charges.ENDPOINTS,
+        *disputes.ENDPOINTS,
+        *early_fraud_warnings.ENDPOINTS,
         *refunds.ENDPOINTS,
         *customers.ENDPOINTS,
         *customer_balance.ENDPOINTS,
@@ -249,7 +259,13 @@ def build(ledger: Ledger) -> Starlette:
     )
     return Starlette(
         routes=[
-            *control.routes(service.ledger, service.clock, service.faults),
+            *control.routes(
+                service.ledger,
+                service.clock,
+                service.faults,
+                future=service.future,
+                more=verbs.routes(control.PREFIX, service.ledger, service.clock, service.webhook_faults),
+            ),
             *(Route(one.path, _Door(service, one), methods=[one.method]) for one in endpoints),
             Route("/{rest:path}", _Door(service, None)),
         ],

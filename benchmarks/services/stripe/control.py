@@ -20,13 +20,16 @@ from benchmarks.services.stripe.clock import ServiceClock
 from benchmarks.services.stripe.endpoint import Call
 from benchmarks.services.stripe.errors import ApiError
 from benchmarks.services.stripe.faults import Fault, FaultKind, Faults
+from benchmarks.services.stripe.later import Future
 from benchmarks.services.stripe.ledger import Ledger
 
 PREFIX = "/_control"
 
 
-def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[BaseRoute]:
-    """The control API's routes over a running service."""
+def routes(
+    ledger: Ledger, clock: ServiceClock, faults: Faults, *, future: Future, more: Sequence[BaseRoute] = ()
+) -> Sequence[BaseRoute]:
+    """The control API's routes over a running service, and `more` of them."""
 
     async def unknown(request: Request) -> JSONResponse:
         return JSONResponse({"error": f"there is no {request.method} {request.url.path}"}, 404)
@@ -61,6 +64,7 @@ def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[Base
             return JSONResponse({"error": 'say {"advance_s": seconds} or {"reset": true}'}, 400)
         ledger.keep_setting("clock_offset_s", offset)
         clock.offset_s = offset
+        future.catch_up()
         return JSONResponse({"clock_offset_s": offset})
 
     async def forget_keys(request: Request) -> JSONResponse:
@@ -87,6 +91,7 @@ def routes(ledger: Ledger, clock: ServiceClock, faults: Faults) -> Sequence[Base
         Route(f"{PREFIX}/clock", move_clock, methods=["POST"]),
         Route(f"{PREFIX}/keys/forget", forget_keys, methods=["POST"]),
         Route(f"{PREFIX}/payouts/{{id}}", arrive, methods=["POST"]),
+        *more,
         Route(f"{PREFIX}/{{rest:path}}", unknown, methods=["GET", "POST", "DELETE"]),
     )
 

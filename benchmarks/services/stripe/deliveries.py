@@ -140,6 +140,18 @@ def release(ledger: Ledger, *, is_newest_first: bool = False) -> int:
     return released
 
 
+def resend(ledger: Ledger, event: str) -> int:
+    """Queue an event once more for every endpoint that it was sent to and that is still there; returns for how many."""
+    queued = ledger.note(
+        "INSERT INTO deliveries (event, type, endpoint, body, state, due_at, struck)"
+        " SELECT event, type, endpoint, body, 'queued', ?, 1 FROM deliveries"
+        " WHERE event = ? AND endpoint IN (SELECT endpoint FROM secrets) GROUP BY endpoint",
+        (time.time(), event),
+    )
+    ledger.woken()
+    return queued
+
+
 def told(ledger: Ledger) -> list[dict[str, Any]]:
     """Every delivery, oldest first: `event`, `type`, `endpoint`, `state`, `attempts`, `told`."""
     query = "SELECT event, type, endpoint, state, attempts, told FROM deliveries ORDER BY seq"

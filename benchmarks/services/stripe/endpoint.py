@@ -46,9 +46,20 @@ PAGING: dict[str, Check] = {
 PAGE_SIZE = 10
 
 _REFERENCES: dict[str, dict[str, Kind]] = {
-    "payment_intent": {"latest_charge": "charges"},
-    "charge": {"payment_intent": "payment_intents"},
-    "refund": {"charge": "charges", "payment_intent": "payment_intents"},
+    "payment_intent": {"customer": "customers", "latest_charge": "charges"},
+    "charge": {
+        "balance_transaction": "balance_transactions",
+        "customer": "customers",
+        "payment_intent": "payment_intents",
+    },
+    "refund": {
+        "balance_transaction": "balance_transactions",
+        "charge": "charges",
+        "failure_balance_transaction": "balance_transactions",
+        "payment_intent": "payment_intents",
+    },
+    "dispute": {"charge": "charges", "payment_intent": "payment_intents"},
+    "radar.early_fraud_warning": {"charge": "charges", "payment_intent": "payment_intents"},
     "billing.credit_grant": {"customer": "customers"},
     "transfer": {"destination": "accounts", "source_transaction": "charges"},
     "transfer_reversal": {"transfer": "transfers"},

@@ -55,11 +55,20 @@ def missing(noun: str, identifier: str, *, param: str, status: int = 404) -> Api
 
 def declined(*, code: str = "card_declined", decline_code: str | None = "generic_decline", **more: Any) -> ApiError:
     """The bank said no: 402, nothing moved."""
-    message = {
+    message = decline_words(decline_code or code)
+    return ApiError(402, "card_error", message, code=code, decline_code=decline_code, **more)
+
+
+def decline_words(code: str) -> str:
+    """What a card holder reads about a decline code, or about an error code that has none."""
+    return {
         "insufficient_funds": "Your card has insufficient funds.",
         "expired_card": "Your card has expired.",
-    }.get(decline_code or code, "Your card was declined.")
-    return ApiError(402, "card_error", message, code=code, decline_code=decline_code, **more)
+        "incorrect_cvc": "Your card's security code is incorrect.",
+        "processing_error": "An error occurred while processing your card. Try again in a little bit.",
+        "card_velocity_exceeded": "Your card was declined for making repeated attempts too frequently or exceeding its "
+        "amount limit.",
+    }.get(code, "Your card was declined.")
 
 
 def rate_limited() -> ApiError:

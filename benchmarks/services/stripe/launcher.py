@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.services.stripe import ledger as books
 from benchmarks.services.stripe.control import PREFIX
+from benchmarks.services.stripe.steering import Steering
 
 if TYPE_CHECKING:
     import stripe
@@ -36,7 +37,7 @@ class ServiceError(RuntimeError):
     """The local service did not start, ended, or refused a control request; the message says what it said."""
 
 
-class RemoteStripe:
+class RemoteStripe(Steering):
     """A running service, steered over HTTP. The ledger is read by the service itself."""
 
     def __init__(self, url: str) -> None:
@@ -93,8 +94,9 @@ class RemoteStripe:
         )
 
     def clear_faults(self) -> None:
-        """Take back every fault that has not struck."""
+        """Take back every fault that has not struck, of requests and of webhooks."""
         self._control("DELETE", "/faults")
+        self.clear_webhook_faults()
 
     def advance(self, seconds: float) -> None:
         """Move the service's own clock, back too. It stays moved over a restart."""

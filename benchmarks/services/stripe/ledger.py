@@ -48,7 +48,8 @@ CREATE TABLE IF NOT EXISTS payment_intents (
     seq INTEGER PRIMARY KEY,
     body TEXT NOT NULL,
     id TEXT GENERATED ALWAYS AS (json_extract(body, '$.id')) STORED UNIQUE,
-    created INTEGER GENERATED ALWAYS AS (json_extract(body, '$.created')) STORED
+    created INTEGER GENERATED ALWAYS AS (json_extract(body, '$.created')) STORED,
+    customer TEXT GENERATED ALWAYS AS (json_extract(body, '$.customer')) STORED
 );
 CREATE TABLE IF NOT EXISTS charges (
     seq INTEGER PRIMARY KEY,
@@ -56,6 +57,8 @@ CREATE TABLE IF NOT EXISTS charges (
     id TEXT GENERATED ALWAYS AS (json_extract(body, '$.id')) STORED UNIQUE,
     created INTEGER GENERATED ALWAYS AS (json_extract(body, '$.created')) STORED,
     payment_intent TEXT GENERATED ALWAYS AS (json_extract(body, '$.payment_intent')) STORED,
+    customer TEXT GENERATED ALWAYS AS (json_extract(body, '$.customer')) STORED,
+    transfer_group TEXT GENERATED ALWAYS AS (json_extract(body, '$.transfer_group')) STORED,
     CHECK (json_extract(body, '$.amount_refunded') BETWEEN 0 AND json_extract(body, '$.amount'))
 );
 CREATE TABLE IF NOT EXISTS refunds (
@@ -65,10 +68,11 @@ CREATE TABLE IF NOT EXISTS refunds (
     created INTEGER GENERATED ALWAYS AS (json_extract(body, '$.created')) STORED,
     payment_intent TEXT GENERATED ALWAYS AS (json_extract(body, '$.payment_intent')) STORED,
     charge TEXT GENERATED ALWAYS AS (json_extract(body, '$.charge')) STORED,
-    amount_minor INTEGER GENERATED ALWAYS AS (json_extract(body, '$.amount')) STORED CHECK (amount_minor > 0)
+    amount_minor INTEGER GENERATED ALWAYS AS (json_extract(body, '$.amount')) STORED CHECK (amount_minor > 0),
+    stands INTEGER GENERATED ALWAYS AS (json_extract(body, '$.status') NOT IN ('failed', 'canceled')) STORED
 );
 CREATE TRIGGER IF NOT EXISTS refunds_within_charge AFTER INSERT ON refunds
-WHEN (SELECT sum(amount_minor) FROM refunds WHERE charge = new.charge)
+WHEN (SELECT sum(amount_minor) FROM refunds WHERE charge = new.charge AND stands)
    > (SELECT json_extract(body, '$.amount_captured') FROM charges WHERE id = new.charge)
 BEGIN
     SELECT raise(ABORT, 'refunds exceed their charge');
@@ -115,6 +119,7 @@ CREATE TABLE IF NOT EXISTS deliveries (
 CREATE INDEX IF NOT EXISTS deliveries_waiting ON deliveries (endpoint, state, due_at);
 CREATE INDEX IF NOT EXISTS deliveries_of_event ON deliveries (event);
 CREATE TABLE IF NOT EXISTS secrets (endpoint TEXT PRIMARY KEY, secret TEXT NOT NULL, connect INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS plans (seq INTEGER PRIMARY KEY, deed TEXT NOT NULL, subject TEXT NOT NULL, due_at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value REAL NOT NULL);
 """
 
@@ -169,6 +174,8 @@ class Ledger:
         self.directory = directory
         self.woken: Callable[[], None] = lambda: None
         """Called when a webhook delivery was queued; the one who sends them sets it."""
+        self.planned: Callable[[], None] = lambda: None
+        """Called when something was planned; the one who lets it happen sets it."""
         self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -223,8 +230,8 @@ class Ledger:
         return PLATFORM if row is None else str(row["account"])
 
     def refunded_minor(self, charge: str) -> int:
-        """What was refunded on a charge: the sum of its refunds, not a figure kept beside them."""
-        query = "SELECT coalesce(sum(amount_minor), 0) AS total FROM refunds WHERE charge = ?"
+        """What was refunded on a charge: the sum of its refunds that stand, not a figure kept beside them."""
+        query = "SELECT coalesce(sum(amount_minor), 0) AS total FROM refunds WHERE charge = ? AND stands"
         return int(self._books.execute(query, (charge,)).fetchone()["total"])
 
     def page(
@@ -348,7 +355,8 @@ def read(directory: Path) -> dict[str, list[Json]]:
     """
     with _reading(directory) as books:
         told: dict[str, list[Json]] = {
-            kind: [_owned(row) for row in books.execute(f"SELECT * FROM {kind} ORDER BY seq")] for kind in get_args(Kind)
+            kind: [_owned(row) for row in books.execute(f"SELECT * FROM {kind} ORDER BY seq")]
+            for kind in get_args(Kind)
         }
         told["requests"] = [
             {
@@ -362,10 +370,11 @@ def read(directory: Path) -> dict[str, list[Json]]:
 
 
 def read_refunded(directory: Path, payment_intent: str) -> tuple[int, int]:
-    """How much was refunded on a payment, in minor units, and by how many refunds."""
+    """How much was refunded on a payment, in minor units, and by how many refunds; failed and canceled ones do not count."""
     with _reading(directory) as books:
         row = books.execute(
-            "SELECT coalesce(sum(amount_minor), 0) AS total, count(*) AS number FROM refunds WHERE payment_intent = ?",
+            "SELECT coalesce(sum(amount_minor), 0) AS total, count(*) AS number FROM refunds"
+            " WHERE payment_intent = ? AND stands",
             (payment_intent,),
         ).fetchone()
     return int(row["total"]), int(row["number"])

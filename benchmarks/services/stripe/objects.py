@@ -7,53 +7,24 @@ from __future__ import annotations
 
 import secrets
 import string
-from dataclasses import dataclass
 from typing import Any
+
+from benchmarks.services.stripe.cards import Card
+from benchmarks.services.stripe.currencies import CURRENCIES, money
+from benchmarks.services.stripe.errors import decline_words
+
+__all__ = ["API_VERSION", "CURRENCIES", "charge", "listing", "money", "new_id", "payment_intent", "refund"]
 
 Json = dict[str, Any]
 
 _ALPHABET = string.ascii_letters + string.digits
-_SYMBOLS = {"usd": "$", "eur": "€", "gbp": "£", "jpy": "¥", "cad": "CA$", "aud": "A$", "chf": "CHF "}
-_WITHOUT_DECIMALS = frozenset({"jpy"})
-
-CURRENCIES = tuple(sorted(_SYMBOLS))
-
 API_VERSION = "2026-10-28.endive"
 """The version whose shapes these are."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """A test card behind a `pm_card_...` name (docs.stripe.com/testing); declined with `decline` if that is set."""
-
-    brand: str
-    last4: str
-    code: str | None = None
-    decline: str | None = None
-
-
-CARDS = {
-    "pm_card_visa": Card("visa", "4242"),
-    "pm_card_visa_debit": Card("visa", "5556"),
-    "pm_card_mastercard": Card("mastercard", "4444"),
-    "pm_card_amex": Card("amex", "8431"),
-    "pm_card_visa_chargeDeclined": Card("visa", "0002", "card_declined", "generic_decline"),
-    "pm_card_chargeDeclined": Card("visa", "0002", "card_declined", "generic_decline"),
-    "pm_card_chargeDeclinedInsufficientFunds": Card("visa", "9995", "card_declined", "insufficient_funds"),
-    "pm_card_chargeDeclinedExpiredCard": Card("visa", "0069", "expired_card", None),
-}
-"""The payment methods the service knows."""
 
 
 def new_id(prefix: str, length: int = 24) -> str:
     """An identifier nobody has used."""
     return f"{prefix}_{''.join(secrets.choice(_ALPHABET) for _ in range(length))}"
-
-
-def money(amount_minor: int, currency: str) -> str:
-    """An amount as Stripe's messages show it: `$20.00`."""
-    symbol = _SYMBOLS.get(currency, f"{currency.upper()} ")
-    return f"{symbol}{amount_minor:,}" if currency in _WITHOUT_DECIMALS else f"{symbol}{amount_minor / 100:,.2f}"
 
 
 def payment_intent(
@@ -67,6 +38,8 @@ def payment_intent(
     payment_method_types: list[str] | None,
     allow_redirects: str,
     capture_method: str,
+    customer: str | None = None,
+    transfer_group: str | None = None,
 ) -> Json:
     """A payment intent nobody has confirmed. `payment_method_types` None: those that the account has switched on."""
     identifier = new_id("pi")
@@ -88,7 +61,7 @@ def payment_intent(
         "confirmation_method": "automatic",
         "created": created,
         "currency": currency,
-        "customer": None,
+        "customer": customer,
         "customer_account": None,
         "description": description,
         "excluded_payment_method_types": None,
@@ -115,36 +88,37 @@ def payment_intent(
         "statement_descriptor_suffix": None,
         "status": "requires_confirmation" if payment_method else "requires_payment_method",
         "transfer_data": None,
-        "transfer_group": None,
+        "transfer_group": transfer_group,
     }
 
 
 def charge(intent: Json, *, card: Card, payment_method: str, created: int) -> Json:
-    """The charge a confirmed payment intent makes: captured, or failed if the card is one that is declined."""
+    """The charge a confirmed payment intent makes: captured, only authorised, or failed if the card is declined."""
     identifier = new_id("ch")
     is_paid = card.code is None
+    is_captured = is_paid and intent["capture_method"] != "manual"
     address = dict.fromkeys(("city", "country", "line1", "line2", "postal_code", "state"))
     return {
         "id": identifier,
         "object": "charge",
         "amount": intent["amount"],
-        "amount_captured": intent["amount"] if is_paid else 0,
+        "amount_captured": intent["amount"] if is_captured else 0,
         "amount_refunded": 0,
         "application": None,
         "application_fee": None,
         "application_fee_amount": None,
-        "balance_transaction": new_id("txn") if is_paid else None,
+        "balance_transaction": None,
         "billing_details": {"address": address, "email": None, "name": None, "phone": None, "tax_id": None},
         "calculated_statement_descriptor": "INTERLOCK LOCAL",
-        "captured": is_paid,
+        "captured": is_captured,
         "created": created,
         "currency": intent["currency"],
-        "customer": None,
+        "customer": intent["customer"],
         "description": intent["description"],
         "disputed": False,
         "failure_balance_transaction": None,
         "failure_code": card.code,
-        "failure_message": None if is_paid else "Your card was declined.",
+        "failure_message": None if is_paid else decline_words(card.decline or card.code or ""),
         "fraud_details": {},
         "livemode": False,
         "metadata": dict(intent["metadata"]),
@@ -175,21 +149,21 @@ def charge(intent: Json, *, card: Card, payment_method: str, created: int) -> Js
         "statement_descriptor_suffix": None,
         "status": "succeeded" if is_paid else "failed",
         "transfer_data": None,
-        "transfer_group": None,
+        "transfer_group": intent["transfer_group"],
     }
 
 
 def refund(charged: Json, *, amount: int, created: int, metadata: dict[str, str], reason: str | None) -> Json:
-    """A refund to a card, which Stripe accepts as succeeded at once."""
+    """A refund to a card, as it is when it has succeeded; one that is not there yet has more fields."""
     return {
         "id": new_id("re"),
         "object": "refund",
         "amount": amount,
-        "balance_transaction": new_id("txn"),
+        "balance_transaction": None,
         "charge": charged["id"],
         "created": created,
         "currency": charged["currency"],
-        "customer": None,
+        "customer": charged["customer"],
         "customer_account": None,
         "destination_details": {
             "card": {"reference_status": "pending", "reference_type": "acquirer_reference_number", "type": "refund"},

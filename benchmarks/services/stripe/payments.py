@@ -1,38 +1,45 @@
-"""Payment intents and charges: docs.stripe.com/api/payment_intents and docs.stripe.com/api/charges.
+"""Payment intents: docs.stripe.com/api/payment_intents and docs.stripe.com/payments/paymentintents/lifecycle.
 
-Owns how a card payment comes to be. Manual capture, cancellation and customers are not modelled.
+Owns how a card payment comes to be: created, confirmed, captured at once or later, canceled.
+
+    requires_payment_method -> requires_confirmation --confirm--> succeeded, or requires_capture --capture--> succeeded
+            ^------------------- a card that is declined ---'              any but succeeded --cancel--> canceled
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.services.stripe import charges, disputes, early_fraud_warnings, events
+from benchmarks.services.stripe.cards import Card, card_of
+from benchmarks.services.stripe.currencies import LARGEST_MINOR, MAXIMUM_MINOR, check_amount
+from benchmarks.services.stripe.customers import living_customer
 from benchmarks.services.stripe.endpoint import PAGING, Call, Endpoint, updated_metadata
-from benchmarks.services.stripe.errors import ApiError, declined, invalid, missing, refused
+from benchmarks.services.stripe.errors import ApiError, declined, invalid, refused
 from benchmarks.services.stripe.ledger import Json
-from benchmarks.services.stripe.objects import CARDS, CURRENCIES, charge, money, payment_intent
-from benchmarks.services.stripe.params import Choice, Group, Parameters, Whole, flag, metadata, text, texts
+from benchmarks.services.stripe.objects import payment_intent
+from benchmarks.services.stripe.params import Choice, Group, Parameters, Whole, currency, flag, metadata, text, texts
+from benchmarks.services.stripe.unmodelled import PAYMENT_INTENT
 
-MINIMUM_MINOR = 50
-MAXIMUM_MINOR = 99_999_999
+__all__ = ["ENDPOINTS", "MAXIMUM_MINOR"]
 
 _METHODS = Group({"enabled": flag, "allow_redirects": Choice(("always", "never"))})
+_AMOUNT = Whole(1, LARGEST_MINOR)
+
+CANCELABLE = (
+    "requires_payment_method",
+    "requires_capture",
+    "requires_confirmation",
+    "requires_action",
+    "processing",
+)
+CONFIRMABLE = ("requires_payment_method", "requires_confirmation", "requires_action")
+CHANGEABLE = ("requires_payment_method", "requires_confirmation", "requires_action")
 
 
 def _create(call: Call) -> Json:
     params = call.params
-    currency, amount = params["currency"].lower(), params["amount"]
-    if currency not in CURRENCIES:
-        raise invalid(
-            f"Invalid currency: {currency}. This local service supports these currencies: {', '.join(CURRENCIES)}",
-            param="currency",
-        )
-    if amount < MINIMUM_MINOR:
-        raise invalid(
-            f"Amount must be at least {money(MINIMUM_MINOR, currency)} {currency}",
-            code="amount_too_small",
-            param="amount",
-        )
+    check_amount(params["amount"], params["currency"])
     automatic = params.get("automatic_payment_methods")
     if automatic is not None and "payment_method_types" in params:
         raise invalid(
@@ -45,10 +52,12 @@ def _create(call: Call) -> Json:
     if types is not None and types != ["card"]:
         raise invalid("This local service models the payment method type `card` only.", param="payment_method_types")
     if "payment_method" in params:
-        _card(params["payment_method"])
+        card_of(params["payment_method"])
+    if "customer" in params:
+        living_customer(call, params["customer"], param="customer", status=400)
     intent = payment_intent(
-        amount=amount,
-        currency=currency,
+        amount=params["amount"],
+        currency=params["currency"],
         created=call.clock.stamp(),
         metadata=updated_metadata({}, params.get("metadata")),
         description=params.get("description"),
@@ -56,41 +65,120 @@ def _create(call: Call) -> Json:
         payment_method_types=types,
         allow_redirects=(automatic or {}).get("allow_redirects", "always"),
         capture_method=params.get("capture_method", "automatic_async"),
+        customer=params.get("customer"),
+        transfer_group=params.get("transfer_group"),
     )
     if not params.get("confirm", False):
         if "return_url" in params:
             raise invalid("`return_url` can be given only together with `confirm=true`.", param="return_url")
-        call.ledger.add("payment_intents", intent)
+        _enter(call, intent)
         return call.shown(intent)
     _require_ready(intent, params)
-    call.ledger.add("payment_intents", intent)
+    _enter(call, intent)
     return _pay(call, intent)
+
+
+def _enter(call: Call, intent: Json) -> None:
+    call.ledger.add("payment_intents", intent)
+    events.record(call, "payment_intent.created", intent)
 
 
 def _confirm(call: Call) -> Json:
     intent = call.find("payment_intents", call.identifier, param="intent")
     if intent["status"] == "succeeded":
-        raise ApiError(
-            400,
-            "invalid_request_error",
+        raise unexpected(
+            intent,
             "You cannot confirm this PaymentIntent because it has already succeeded after being previously confirmed.",
-            code="payment_intent_unexpected_state",
-            payment_intent=intent,
         )
+    _require_state(intent, CONFIRMABLE, "You cannot confirm this PaymentIntent", "confirmed")
     if "payment_method" in call.params:
-        _card(call.params["payment_method"])
+        card_of(call.params["payment_method"])
         intent["payment_method"] = call.params["payment_method"]
     _require_ready(intent, call.params)
     return _pay(call, intent)
 
 
 def _update(call: Call) -> Json:
-    intent = call.find("payment_intents", call.identifier, param="intent")
-    intent["metadata"] = updated_metadata(intent["metadata"], call.params.get("metadata"))
-    if "description" in call.params:
-        intent["description"] = call.params["description"]
+    intent, params = call.find("payment_intents", call.identifier, param="intent"), call.params
+    before = dict(intent)
+    for name in ("amount", "payment_method"):
+        if name in params and intent["status"] not in CHANGEABLE:
+            raise unexpected(
+                intent,
+                f"This PaymentIntent's {name} could not be updated because it has a status of {intent['status']}. You may only "
+                f"update the {name} of a PaymentIntent with one of the following statuses: {', '.join(CHANGEABLE)}.",
+            )
+    if "amount" in params:
+        check_amount(params["amount"], intent["currency"])
+    if "payment_method" in params:
+        card_of(params["payment_method"])
+        intent["status"] = "requires_confirmation"
+    for name in ("amount", "payment_method", "description", "transfer_group"):
+        if name in params:
+            intent[name] = params[name]
+    intent["metadata"] = updated_metadata(before["metadata"], params.get("metadata"))
     call.ledger.replace("payment_intents", intent)
     return call.shown(intent)
+
+
+def _cancel(call: Call) -> Json:
+    intent = call.find("payment_intents", call.identifier, param="intent")
+    _require_state(intent, CANCELABLE, "You cannot cancel this PaymentIntent", "canceled")
+    if intent["status"] == "requires_capture":
+        charges.release(call, call.find("charges", intent["latest_charge"], param="charge"))
+    intent.update(
+        status="canceled",
+        amount_capturable=0,
+        canceled_at=call.clock.stamp(),
+        cancellation_reason=call.params.get("cancellation_reason"),
+    )
+    call.ledger.replace("payment_intents", intent)
+    events.record(call, "payment_intent.canceled", intent)
+    return call.shown(intent)
+
+
+def _capture(call: Call) -> Json:
+    intent = call.find("payment_intents", call.identifier, param="intent")
+    if "metadata" in call.params:
+        intent["metadata"] = updated_metadata(intent["metadata"], call.params["metadata"])
+    return call.shown(_captured(call, intent, call.params.get("amount_to_capture")))
+
+
+def _capture_charge(call: Call) -> Json:
+    found = call.find("charges", call.identifier, param="id")
+    if found["captured"]:
+        raise refused(f"Charge {found['id']} has already been captured.", code="charge_already_captured")
+    intent = call.find("payment_intents", found["payment_intent"], param="payment_intent")
+    _captured(call, intent, call.params.get("amount"))
+    return call.shown(call.find("charges", found["id"], param="id"))
+
+
+def _captured(call: Call, intent: Json, amount: int | None) -> Json:
+    _require_state(intent, ("requires_capture",), "This PaymentIntent could not be captured", "captured")
+    charged = call.find("charges", intent["latest_charge"], param="charge")
+    card = card_of(charged["payment_method"])
+    charges.capture(call, charged, amount, card)
+    intent.update(status="succeeded", amount_capturable=0, amount_received=charged["amount_captured"])
+    call.ledger.replace("payment_intents", intent)
+    events.record(call, "payment_intent.succeeded", intent)
+    _follow(call, charged, card)
+    return intent
+
+
+def unexpected(intent: Json, message: str) -> ApiError:
+    """The payment is not in a state for it; the error carries the payment (docs.stripe.com/error-codes)."""
+    return ApiError(
+        400, "invalid_request_error", message, code="payment_intent_unexpected_state", payment_intent=intent
+    )
+
+
+def _require_state(intent: Json, allowed: tuple[str, ...], refusal: str, deed: str) -> None:
+    if intent["status"] not in allowed:
+        raise unexpected(
+            intent,
+            f"{refusal} because it has a status of {intent['status']}. Only a PaymentIntent with one of the following "
+            f"statuses may be {deed}: {', '.join(allowed)}.",
+        )
 
 
 def _require_ready(intent: Json, params: dict[str, Any]) -> None:
@@ -113,25 +201,40 @@ def _require_ready(intent: Json, params: dict[str, Any]) -> None:
 
 def _pay(call: Call, intent: Json) -> Json:
     name = intent["payment_method"]
-    card = _card(name)
-    charged = charge(intent, card=card, payment_method=name, created=call.clock.stamp())
+    card = card_of(name)
+    charged = charges.make(call, intent, card, payment_method=name)
     intent["latest_charge"] = charged["id"]
-    call.ledger.add("charges", charged)
-    if card.code is None:
+    if card.code is not None:
+        raise _declined(call, intent, card, charged)
+    if charged["captured"]:
         intent.update(status="succeeded", amount_received=intent["amount"], last_payment_error=None)
-        call.ledger.replace("payment_intents", intent)
-        return call.shown(intent)
-    refusal = declined(code=card.code, decline_code=card.decline, charge=charged["id"])
+        kind = "payment_intent.succeeded"
+    else:
+        intent.update(status="requires_capture", amount_capturable=intent["amount"], last_payment_error=None)
+        kind = "payment_intent.amount_capturable_updated"
+    call.ledger.replace("payment_intents", intent)
+    events.record(call, kind, intent)
+    if charged["captured"]:
+        _follow(call, charged, card)
+    return call.shown(intent)
+
+
+def _follow(call: Call, charged: Json, card: Card) -> None:
+    """What the test card has in store once its payment succeeded. Here it happens at once, in the same transaction."""
+    if card.dispute:
+        disputes.open_dispute(call, charged["id"], reason=card.dispute, is_inquiry=card.inquiry)
+    if card.is_reported:
+        early_fraud_warnings.issue(call, charged)
+
+
+def _declined(call: Call, intent: Json, card: Card, charged: Json) -> ApiError:
+    """The refusal; the failed charge and what the payment says about it stay."""
+    refusal = declined(code=card.code or "card_declined", decline_code=card.decline, charge=charged["id"])
     intent.update(status="requires_payment_method", payment_method=None, last_payment_error=dict(refusal.body["error"]))
     call.ledger.replace("payment_intents", intent)
+    events.record(call, "payment_intent.payment_failed", intent)
     refusal.body["error"]["payment_intent"] = intent
-    raise refusal
-
-
-def _card(name: str) -> Any:
-    if name not in CARDS:
-        raise missing("PaymentMethod", name, param="payment_method", status=400)
-    return CARDS[name]
+    return refusal
 
 
 ENDPOINTS = (
@@ -140,62 +243,65 @@ ENDPOINTS = (
         "/v1/payment_intents",
         Parameters(
             takes={
-                "amount": Whole(1, MAXIMUM_MINOR),
-                "currency": text,
+                "amount": _AMOUNT,
+                "currency": currency,
+                "customer": text,
                 "payment_method": text,
                 "payment_method_types": texts,
                 "automatic_payment_methods": _METHODS,
-                "capture_method": Choice(("automatic", "automatic_async")),
+                "capture_method": Choice(("automatic", "automatic_async", "manual")),
                 "confirm": flag,
                 "description": text,
                 "metadata": metadata,
                 "return_url": text,
+                "transfer_group": text,
                 "expand": texts,
             },
             needs=("amount", "currency"),
-            unmodelled=frozenset(
-                {
-                    "amount_details",
-                    "application_fee_amount",
-                    "confirmation_method",
-                    "confirmation_token",
-                    "customer",
-                    "customer_account",
-                    "error_on_requires_action",
-                    "excluded_payment_method_types",
-                    "hooks",
-                    "mandate",
-                    "mandate_data",
-                    "off_session",
-                    "on_behalf_of",
-                    "payment_details",
-                    "payment_method_configuration",
-                    "payment_method_data",
-                    "payment_method_options",
-                    "radar_options",
-                    "receipt_email",
-                    "setup_future_usage",
-                    "shipping",
-                    "statement_descriptor",
-                    "statement_descriptor_suffix",
-                    "transfer_data",
-                    "transfer_group",
-                    "use_stripe_sdk",
-                }
-            ),
+            unmodelled=PAYMENT_INTENT,
         ),
         _create,
     ),
     Endpoint(
         "POST",
         "/v1/payment_intents/{id}/confirm",
-        Parameters(takes={"payment_method": text, "return_url": text, "expand": texts}),
+        Parameters(takes={"payment_method": text, "return_url": text, "expand": texts}, unmodelled=PAYMENT_INTENT),
         _confirm,
     ),
     Endpoint(
         "POST",
+        "/v1/payment_intents/{id}/capture",
+        Parameters(
+            takes={"amount_to_capture": _AMOUNT, "metadata": metadata, "expand": texts},
+            unmodelled=PAYMENT_INTENT | {"final_capture"},
+        ),
+        _capture,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/payment_intents/{id}/cancel",
+        Parameters(
+            takes={
+                "cancellation_reason": Choice(("duplicate", "fraudulent", "requested_by_customer", "abandoned")),
+                "expand": texts,
+            }
+        ),
+        _cancel,
+    ),
+    Endpoint(
+        "POST",
         "/v1/payment_intents/{id}",
-        Parameters(takes={"metadata": metadata, "description": text, "expand": texts}),
+        Parameters(
+            takes={
+                "amount": _AMOUNT,
+                "payment_method": text,
+                "metadata": metadata,
+                "description": text,
+                "transfer_group": text,
+                "expand": texts,
+            },
+            unmodelled=PAYMENT_INTENT | {"currency", "customer", "payment_method_types", "capture_method"},
+        ),
         _update,
     ),
     Endpoint(
@@ -207,19 +313,16 @@ ENDPOINTS = (
     Endpoint(
         "GET",
         "/v1/payment_intents",
-        Parameters(takes=PAGING, unmodelled=frozenset({"customer", "customer_account"})),
-        lambda call: call.listed("payment_intents"),
+        Parameters(takes={**PAGING, "customer": text}, unmodelled=frozenset({"customer_account"})),
+        lambda call: call.listed("payment_intents", "customer"),
     ),
     Endpoint(
-        "GET",
-        "/v1/charges/{id}",
-        Parameters(takes={"expand": texts}),
-        lambda call: call.shown(call.find("charges", call.identifier, param="id")),
-    ),
-    Endpoint(
-        "GET",
-        "/v1/charges",
-        Parameters(takes={**PAGING, "payment_intent": text}, unmodelled=frozenset({"customer", "transfer_group"})),
-        lambda call: call.listed("charges", "payment_intent"),
+        "POST",
+        "/v1/charges/{id}/capture",
+        Parameters(
+            takes={"amount": _AMOUNT, "expand": texts},
+            unmodelled=PAYMENT_INTENT | {"application_fee", "transfer_group"},
+        ),
+        _capture_charge,
     ),
 )
