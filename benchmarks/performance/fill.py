@@ -2,7 +2,8 @@
 
 The bytes are those of a real effect: one is made through the gate, and its entries are the pattern from which the others are
 made by putting in their own id, order, digest and previous hash. They go into the journal's own tables, in its own order, linked as
-the journal links them, in large transactions with synchronous=OFF. Nothing here is a way to write a journal for any other purpose.
+the journal links them, with its index up to date, in large transactions with synchronous=OFF. Nothing here is a way to write a
+journal for any other purpose.
 """
 
 from __future__ import annotations
@@ -25,9 +26,7 @@ ORDER = "filled-%09d"
 AMOUNT = 2000
 
 _ENTRIES = "INSERT INTO entries (seq, effect_id, prev_seq, body, hash, link) VALUES (?, ?, ?, ?, ?, ?)"
-_EFFECTS = (
-    "INSERT INTO effects (effect_id, name, first_seq, head_seq, head, worker, is_open) VALUES (?, ?, ?, ?, ?, ?, 0)"
-)
+_HEADS = "INSERT INTO heads (effect_id, name, first_seq, head_seq, head, worker, is_open) VALUES (?, ?, ?, ?, ?, ?, 0)"
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,8 @@ def fill(directory: Path, count: int) -> None:
             connection.execute("COMMIT")
         # In the order of the ids: a million inserts at random places would be a million pages.
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(_EFFECTS, sorted(rows.effects))
+        connection.executemany(_HEADS, sorted(rows.effects))
+        connection.execute("UPDATE indexed SET seq = (SELECT max(seq) FROM entries)")
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:

@@ -1,17 +1,17 @@
 """The journal on one machine: SQLite in WAL mode, synchronous=FULL, any number of processes and threads.
 
-    <directory>/journal.db        entries (append-only, by position), effects (one row each: its head, whether it is open)
+    <directory>/journal.db        entries (append-only, by position), heads (one row an effect: its last entry, whether it is open)
     <directory>/workers/*.lock    one file for each worker, locked for its life (see `liveness`)
 
-A commit is one transaction: compare the head, insert the entries, link them, move the head; one fsync of the log, shared by all that
-commit at the same time (`_group`). Entries are only ever appended at the end of the table, and an effect's history is walked backwards
-from its head, so both cost the same however much is stored. SQLite folds its log into the file once it holds `CHECKPOINT_PAGES`
-pages, within the commit that reaches that number: about one commit in five hundred.
+A commit is one transaction: compare the head, link the entries, insert them; one fsync of the log, shared by all that commit at the same
+time (`_group`). Entries are only ever appended at the end of the table, the index of heads is brought up to date by one commit in some
+two hundred (`_index`), and an effect's history is walked backwards from its head, so all cost the same however much is stored. SQLite
+folds its log into the file once it holds `CHECKPOINT_PAGES` pages, within the commit that reaches that number.
 
-What is not noticed: the log (`journal.db-wal`) removed by hand after it was last folded in, or an effect's row taken out of the index
-before `verify` is run; both make the journal forget. Copy it with SQLite's own backup, never file by file while it is in use; and open
-`journal.db` in no other way than through SQLite in a process that uses it, since closing any descriptor of it drops the locks that
-SQLite holds there for the whole process.
+What is not noticed: the log (`journal.db-wal`) removed by hand after it was last folded in, an effect's row taken out of the index
+before `verify` is run, or the very last entries taken out of a journal that was not closed; each makes the journal forget. Copy it with
+SQLite's own backup, never file by file while it is in use; and open `journal.db` in no other way than through SQLite in a process that
+uses it, since closing any descriptor of it drops the locks that SQLite holds there for the whole process.
 
 Names in the file are API: pinned by a test.
 """
@@ -19,17 +19,18 @@ Names in the file are API: pinned by a test.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from interlock.effects import FORMAT_VERSION, Kind
+from interlock.effects import Kind
 from interlock.errors import (
     ConfigurationError,
     JournalCorrupt,
@@ -39,97 +40,40 @@ from interlock.errors import (
     JournalUnsuitable,
 )
 from interlock.journal import _reservations, liveness
-from interlock.journal._base import BUDGET, Denied, Journal, Prepared, link_hash
+from interlock.journal._base import BUDGET, Denied, Journal, Prepared
 from interlock.journal._group import GroupCommit, Result
+from interlock.journal._index import (
+    ALL_HEADS,
+    FROM_LAYOUT_1,
+    HISTORY,
+    INDEXED,
+    INSERT,
+    OPEN_BODIES,
+    OPEN_EFFECTS,
+    POINTERS,
+    SCHEMA,
+    TAIL_ENTRIES,
+    Execute,
+    Head,
+    Tail,
+    bring_up,
+    raw,
+)
 from interlock.ports import Liveness
 
 APPLICATION_ID = 0x494E544C
 """Marks the file as a journal of ours ("INTL")."""
+LAYOUT_VERSION = 2
+"""Of the file. The entries carry a version of their own."""
 CHECKPOINT_PAGES = 2000
 """How long the log grows before it is folded into the file. Until it has once reached that length each fsync also writes the file's new
 size, at about twice the cost; and whoever opens the journal after a crash reads all of it first (some 3 ms for each 1,000 pages)."""
 BUSY_S = 10.0
 """How long a commit waits for another process's commit, in seconds."""
 
-_SCHEMA = (
-    """CREATE TABLE IF NOT EXISTS entries (
-        seq INTEGER PRIMARY KEY, effect_id TEXT NOT NULL, prev_seq INTEGER, body BLOB NOT NULL, hash BLOB NOT NULL, link BLOB NOT NULL
-    )""",
-    """CREATE TABLE IF NOT EXISTS effects (
-        effect_id TEXT PRIMARY KEY, name TEXT NOT NULL, first_seq INTEGER NOT NULL, head_seq INTEGER NOT NULL, head BLOB NOT NULL,
-        worker TEXT NOT NULL, is_open INTEGER NOT NULL
-    ) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS open_effects ON effects (first_seq) WHERE is_open = 1",
-)
-_LAST = "SELECT seq, link FROM entries ORDER BY seq DESC LIMIT 1"
-_HEAD = "SELECT head_seq, head FROM effects WHERE effect_id = ?"
-_HISTORY = """WITH RECURSIVE chain (seq, prev_seq, body, hash) AS (
-    SELECT e.seq, e.prev_seq, e.body, e.hash FROM entries e WHERE e.seq = ?
-    UNION ALL
-    SELECT e.seq, e.prev_seq, e.body, e.hash FROM chain c JOIN entries e ON e.seq = c.prev_seq AND e.seq < c.seq
-) SELECT body, hash FROM chain"""
-_OPEN = "SELECT effect_id, name FROM effects WHERE is_open = 1 ORDER BY first_seq"
-_OPEN_BODIES = """WITH RECURSIVE chain (seq, prev_seq, body) AS (
-    SELECT e.seq, e.prev_seq, e.body FROM effects f JOIN entries e ON e.seq = f.head_seq WHERE f.is_open = 1
-    UNION ALL
-    SELECT e.seq, e.prev_seq, e.body FROM chain c JOIN entries e ON e.seq = c.prev_seq AND e.seq < c.seq
-) SELECT body FROM chain"""
-_POINTERS = (
-    (
-        """SELECT f.effect_id FROM effects f LEFT JOIN entries e ON e.seq = f.head_seq
-        WHERE e.effect_id IS NOT f.effect_id OR e.hash IS NOT f.head""",
-        "its row in the index does not point to its last entry",
-    ),
-    (
-        """SELECT f.effect_id FROM effects f LEFT JOIN entries e ON e.seq = f.first_seq
-        WHERE e.effect_id IS NOT f.effect_id OR e.prev_seq IS NOT NULL""",
-        "its row in the index does not point to its first entry",
-    ),
-    (
-        """SELECT effect_id FROM
-        (SELECT effect_id, prev_seq, lag(seq) OVER (PARTITION BY effect_id ORDER BY seq) AS before FROM entries)
-        WHERE prev_seq IS NOT before""",
-        "an entry of it does not point to the one before",
-    ),
-)
-"""What would lead a reader astray though every byte is right, for `verify`."""
 _SCAN = "SELECT seq, effect_id, body, hash, link FROM entries WHERE seq > ? ORDER BY seq LIMIT 1000"
 
 
-class _Rows:
-    """A statement over many rows, run in few steps.
-
-    Each step gives up the interpreter's lock and has to get it back from the threads that run meanwhile, which costs more than the
-    step itself. Texts are few, so that they stay prepared.
-    """
-
-    def __init__(self, statement: str, row: str) -> None:
-        self._width = row.count("?")
-        self._texts = {count: statement.format(", ".join([row] * count)) for count in (1, 2, 3, 4, 8, 16, 32, 64)}
-
-    def run(self, execute: Callable[[str, list[Any]], sqlite3.Cursor], values: list[Any]) -> Iterable[Any]:
-        count = len(values) // self._width
-        if count in self._texts:
-            return execute(self._texts[count], values)
-        found: list[Any] = []
-        at = 0
-        for size in reversed(self._texts):
-            while count >= size:
-                found += execute(self._texts[size], values[at : at + size * self._width])
-                at += size * self._width
-                count -= size
-        return found
-
-
-_HEADS = _Rows("SELECT effect_id, head, head_seq FROM effects WHERE effect_id IN ({})", "?")
-_INSERT = _Rows("INSERT INTO entries (seq, effect_id, prev_seq, body, hash, link) VALUES {}", "(?, ?, ?, ?, ?, ?)")
-_MOVE = _Rows(
-    """INSERT INTO effects (effect_id, name, first_seq, head_seq, head, worker, is_open) VALUES {}
-    ON CONFLICT (effect_id) DO UPDATE
-    SET head_seq = excluded.head_seq, head = excluded.head, worker = excluded.worker, is_open = excluded.is_open""",
-    "(?, ?, ?, ?, ?, ?, ?)",
-)
-_UNKNOWN: tuple[str, int | None] = ("", None)
 _TORN = (
     "this process was forked from one that had a journal open, in the middle of a write or without Python's knowledge, and SQLite "
     "cannot be used safely in it. Nothing was sent. Fork before the journal is opened, or by os.fork or multiprocessing."
@@ -137,6 +81,9 @@ _TORN = (
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA})
 _UNSUITABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
+
+
+T = TypeVar("T")
 
 
 class SQLiteJournal(Journal):
@@ -180,6 +127,8 @@ class SQLiteJournal(Journal):
         self._idle: list[_Reader] = []
         self._pinned = threading.local()
         self._writer: sqlite3.Connection | None = self._connect_writer()
+        self._tail: Tail | None = None
+        self._is_alone = True
         self._group = GroupCommit(self._store)
         try:
             self._me = liveness.new_worker(self._workers)
@@ -244,6 +193,8 @@ class SQLiteJournal(Journal):
         if self._me.sending:
             return
         if self._group.close():
+            if not self._me.is_abandoned:
+                self._index_all()
             self._disconnect()
             self._group.hand_on()
 
@@ -335,20 +286,25 @@ class SQLiteJournal(Journal):
         connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's cache, too; of no effect elsewhere
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute("PRAGMA cache_size = -65536")
-        if application == APPLICATION_ID and version == FORMAT_VERSION:
+        if application == APPLICATION_ID and version == LAYOUT_VERSION:
             return
         connection.execute("BEGIN IMMEDIATE")
-        if self._owner(connection) == (0, 0):  # still: another process may have made it meanwhile
+        now = self._owner(connection)  # another process may have made it meanwhile
+        if now == (APPLICATION_ID, 1):
+            for statement in FROM_LAYOUT_1:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {LAYOUT_VERSION}")
+        elif now == (0, 0):
             if any(self._workers.glob("*.lock")):
                 # A worker makes its lock file after the journal, so there was one: an empty journal would forget what was sent.
                 raise JournalCorrupt(
                     f"workers have written to the journal in {self.directory}, but its file is empty or gone. Nothing was sent. Restore "
                     "journal.db from a copy. If all that it held may be sent again, remove the whole directory instead."
                 )
-            for statement in _SCHEMA:
+            for statement in SCHEMA:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            connection.execute(f"PRAGMA user_version = {LAYOUT_VERSION}")
         connection.execute("COMMIT")
 
     def _owner(self, connection: sqlite3.Connection) -> tuple[int, int]:
@@ -370,9 +326,9 @@ class SQLiteJournal(Journal):
             raise JournalCorrupt(
                 f"{self.directory / 'journal.db'} is a database of something else. Give the journal a directory of its own."
             )
-        if version > FORMAT_VERSION:
+        if version > LAYOUT_VERSION:
             raise JournalTooNew(
-                f"{self.directory} holds a journal of format {version}, and this version reads up to {FORMAT_VERSION}. "
+                f"{self.directory} holds a journal of format {version}, and this version reads up to {LAYOUT_VERSION}. "
                 "Upgrade interlock-gate in every process that shares it."
             )
         return application, version
@@ -456,50 +412,60 @@ class SQLiteJournal(Journal):
                 self._writer = self._connect_writer()
         execute = self._writer.execute
         try:
-            _begin(execute)
-            last = execute(_LAST).fetchone()
-            seq, link = (last[0], _raw(last[1]).hex()) if last is not None else (0, "")
-            heads = {
-                effect_id: (_raw(head).hex(), head_seq)
-                for effect_id, head, head_seq in _HEADS.run(execute, [prepared.effect_id for prepared in batch])
-            }
-            held: list[Result] = []
-            if any(map(_reservations.has_to_do, batch)):
-                _reservations.prepare(execute)
-            rows: list[object] = []
-            moves: list[object] = []
-            for prepared in batch:
-                effect_id = prepared.effect_id
-                head, previous = heads.get(effect_id, _UNKNOWN)
-                if head != prepared.expected_head:
-                    held.append(False)
-                    continue
-                if _reservations.has_to_do(prepared):
-                    denied: Denied | None = _reservations.reserve(execute, prepared)
-                    if denied is not None:
-                        held.append(denied)
-                        continue
-                first = seq + 1
-                for entry in prepared.entries:
-                    seq += 1
-                    link = link_hash(link, entry.hash)
-                    rows += (seq, effect_id, previous, entry.body, bytes.fromhex(entry.hash), bytes.fromhex(link))
-                    previous = seq
-                moves += (effect_id, prepared.name, first, seq, bytes.fromhex(entry.hash), entry.by, prepared.is_open)
-                heads[effect_id] = (entry.hash, seq)
-                held.append(True)
-            if rows:
-                _MOVE.run(execute, moves)
-                _INSERT.run(execute, rows)
-            execute("COMMIT")
-            return held
+            if self._tail is None:
+                self._tail = _patiently(lambda: Tail(execute))
+            if self._is_alone and not self._tail.is_long and not any(map(_has_more_to_write, batch)):
+                held = self._at_once(execute, self._tail, batch)
+                if held is not None:
+                    return held
+            return self._step_by_step(execute, self._tail, batch)
         except BaseException:
             self._reset_writer()
             raise
 
+    def _at_once(self, execute: Execute, tail: Tail, batch: Sequence[Prepared]) -> list[Result] | None:
+        """Store a batch by one statement; None if somebody else has appended, or it takes more than one."""
+        planned = _patiently(lambda: tail.plan(execute, batch))
+        statement = INSERT.text(planned.rows)
+        if statement is None or not all(planned.held):
+            return None
+        try:
+            _patiently(lambda: execute(statement, planned.rows))
+        except sqlite3.IntegrityError:  # their numbers are taken
+            return None
+        tail.advance(planned)
+        return planned.held
+
+    def _step_by_step(self, execute: Execute, tail: Tail, batch: Sequence[Prepared]) -> list[Result]:
+        """Store a batch: look, decide, write; nobody else writes meanwhile."""
+        _patiently(lambda: execute("BEGIN IMMEDIATE"))
+        self._is_alone = not tail.catch_up(execute)
+        if any(map(_reservations.has_to_do, batch)):
+            _reservations.prepare(execute)
+        planned = tail.plan(execute, batch, functools.partial(_admit, execute))
+        if planned.rows:
+            INSERT.run(execute, planned.rows)
+        indexed = bring_up(execute, at_least=TAIL_ENTRIES) if tail.is_long else tail.since
+        execute("COMMIT")
+        tail.advance(planned)
+        if indexed != tail.since:
+            tail.brought_up(indexed)
+        return planned.held
+
+    def _index_all(self) -> None:
+        """Leave an index that is up to date to whoever opens the journal next, so that it need not read what is newer."""
+        writer, tail = self._writer, self._tail
+        if writer is None or tail is None or tail.seq == tail.since:
+            return
+        with contextlib.suppress(sqlite3.Error):  # then it does
+            writer.execute("BEGIN IMMEDIATE")
+            bring_up(writer.execute, at_least=1)
+            writer.execute("COMMIT")
+
     def _reset_writer(self) -> None:
         """After an error nothing of the transaction may stay, and the connection may be in any state: start with another."""
         writer, self._writer = self._writer, None
+        self._tail = None
         if writer is not None:
             with contextlib.suppress(sqlite3.Error):
                 if writer.in_transaction:
@@ -515,27 +481,44 @@ class SQLiteJournal(Journal):
         # a moment where nobody commits.
         is_writers = self._group.try_lead()
         try:
-            got = _history_at_once(self._writer, effect_id) if is_writers and self._writer is not None else None
-            if got is not None:
-                found, rows = got
-            else:
+            got = self._history_at_once(effect_id) if is_writers else None
+            if got is None:
+                tail = self._tail
                 with self._reading() as connection:
-                    found, rows = _history(connection, effect_id)
+                    execute = connection.execute
+                    found = (Tail(execute) if tail is None else tail).look(execute, effect_id)
+                    got = found, _history(execute, found)
         except sqlite3.Error as error:
             raise self._translated(error) from error
         finally:
             if is_writers:
                 self._group.hand_on()
-        history = [(_raw(body), _raw(stored).hex()) for body, stored in reversed(rows)]
-        if found is not None and (not history or history[-1][1] != _raw(found[1]).hex()):
+        (head, head_seq), rows = got
+        history = [(raw(body), raw(stored).hex()) for body, stored in reversed(rows)]
+        if head_seq is not None and (not history or history[-1][1] != head):
             raise JournalCorrupt(
                 f"effect {effect_id}: its last entry is not the one that the index names: an entry was removed, or the index was "
                 "edited. Nothing was sent. Restore the journal from a copy that verifies."
             )
         return history
 
+    def _history_at_once(self, effect_id: str) -> tuple[Head, list[Any]] | None:
+        """The history, or None where that would have to wait for another process: the writer's connection does not wait."""
+        if self._writer is None:
+            return None
+        execute = self._writer.execute
+        try:
+            if self._tail is None:
+                self._tail = Tail(execute)
+            found = self._tail.lead(execute, effect_id)
+            return found, _history(execute, found)
+        except sqlite3.OperationalError as error:
+            if _code(error) in _BUSY:
+                return None
+            raise
+
     def _open_ids(self) -> list[tuple[str, str]]:
-        return self._query(_OPEN, ())
+        return [(effect_id, name) for effect_id, name, *_ in self._query(OPEN_EFFECTS, ())]
 
     def _query(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         self._here()
@@ -565,20 +548,23 @@ class SQLiteJournal(Journal):
         seq = 0
         while rows := self._query(_SCAN, (seq,)):
             for seq, effect_id, body, stored, link in rows:  # noqa: B007 - the last one is where the next page begins
-                yield effect_id, _raw(body), _raw(stored).hex(), _raw(link).hex()
+                yield effect_id, raw(body), raw(stored).hex(), raw(link).hex()
 
     def _reservations(self) -> tuple[list[tuple[str, str, int]], dict[str, int]]:
         return _reservations.read(self._query)
 
     def _check_heads(self, heads: dict[str, str]) -> list[str]:
-        rows = self._query("SELECT effect_id, head FROM effects", ())
-        known = {effect_id: _raw(head).hex() for effect_id, head in rows}
+        rows = self._query(ALL_HEADS, ())
+        known = {effect_id: raw(head).hex() for effect_id, head in rows}
         problems = [
             f"effect {effect_id}: its row in the index does not name its last entry"
             for effect_id in sorted(heads.keys() | known.keys())
             if heads.get(effect_id) != known.get(effect_id)
         ]
-        for statement, what in _POINTERS:
+        indexed = self._query(INDEXED, ())
+        if len(indexed) != 1 or (indexed[0][0] and indexed[0][1] is None):
+            problems.append("the index does not end at an entry of the journal")
+        for statement, what in POINTERS:
             problems.extend(f"effect {effect_id}: {what}" for (effect_id,) in self._query(statement, ()))
         return problems
 
@@ -592,7 +578,7 @@ class SQLiteJournal(Journal):
         """Workers that wrote to an open effect: their lock files still have something to tell, the earlier senders' too."""
         try:
             with self._reading() as connection:
-                bodies = connection.execute(_OPEN_BODIES).fetchall()
+                bodies = connection.execute(OPEN_BODIES).fetchall()
         except sqlite3.Error as error:
             raise self._translated(error) from error
         workers = set()
@@ -602,8 +588,18 @@ class SQLiteJournal(Journal):
         return workers
 
 
-def _begin(execute: Callable[[str], object]) -> None:
-    """Become the file's one writer, after those of other processes.
+def _has_more_to_write(prepared: Prepared) -> bool:
+    """Whether a write is more than its entries."""
+    return _reservations.has_to_do(prepared)
+
+
+def _admit(execute: Execute, prepared: Prepared) -> Denied | None:
+    """Judge the guards of a write whose head has held, and write what it has beside its entries."""
+    return _reservations.reserve(execute, prepared) if _reservations.has_to_do(prepared) else None
+
+
+def _patiently(step: Callable[[], T]) -> T:
+    """Take a step that other processes may be in the way of.
 
     SQLite's own waiting grows to 0.1 s a step, in which a process that commits in a row has dozens of turns: waits of seconds.
     """
@@ -611,8 +607,7 @@ def _begin(execute: Callable[[str], object]) -> None:
     pause_s = 0.0001
     while True:
         try:
-            execute("BEGIN IMMEDIATE")
-            return
+            return step()
         except sqlite3.OperationalError as error:
             now = time.monotonic()
             until = until or now + BUSY_S
@@ -632,21 +627,9 @@ class _Reader:
         self.lock = threading.Lock()
 
 
-def _history(connection: sqlite3.Connection, effect_id: str) -> tuple[tuple[int, Any] | None, list[tuple[Any, Any]]]:
-    found: tuple[int, Any] | None = connection.execute(_HEAD, (effect_id,)).fetchone()
-    return found, connection.execute(_HISTORY, found[:1]).fetchall() if found is not None else []
-
-
-def _history_at_once(
-    connection: sqlite3.Connection, effect_id: str
-) -> tuple[tuple[int, Any] | None, list[tuple[Any, Any]]] | None:
-    """The history, or None where that would have to wait for another process: the writer's connection does not wait."""
-    try:
-        return _history(connection, effect_id)
-    except sqlite3.OperationalError as error:
-        if _code(error) in _BUSY:
-            return None
-        raise
+def _history(execute: Execute, found: Head) -> list[Any]:
+    rows: list[Any] = execute(HISTORY, found[1:]).fetchall() if found[1] is not None else []
+    return rows
 
 
 def _code(error: sqlite3.Error) -> int:
@@ -666,11 +649,6 @@ def _make(directory: Path) -> None:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-
-
-def _raw(value: Any) -> bytes:
-    """The bytes of a stored value, also where an edit left a text or a number in their place: then no hash matches."""
-    return value if type(value) is bytes else str(value).encode()
 
 
 _journals: weakref.WeakSet[SQLiteJournal] = weakref.WeakSet()

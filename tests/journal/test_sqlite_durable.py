@@ -20,7 +20,7 @@ from interlock.effects import Draft, History, Kind
 from interlock.errors import JournalError
 from interlock.journal import SQLiteJournal
 from interlock.journal._base import Prepared
-from tests.journal.worker import AT, CHAIN, Remote, drafts, write
+from tests.journal.worker import AT, CHAIN, Remote, drafts, is_commit, write
 
 _HEAD = "import os, sys, threading\nsys.path.insert(0, sys.argv[2])\nfrom tests.journal.worker import *\n"
 
@@ -115,18 +115,30 @@ def test_a_death_in_the_middle_of_a_commit_leaves_nothing(tmp_path: Path) -> Non
     """Killed between the statements of a transaction: none of its entries is there, and nobody has to wait."""
     program = """
 import signal
-from interlock.journal import _sqlite
+from interlock.journal import _index, _sqlite
+_index.TAIL_ENTRIES = _sqlite.TAIL_ENTRIES = int(sys.argv[5])
 journal = SQLiteJournal(sys.argv[1])
 write(journal, "before")
+journal._is_alone = sys.argv[4] == "True"  # else each statement by itself
 def die(statement):
     if statement.startswith(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
 journal._writer.set_trace_callback(die)
 write(journal, "e1")
 """
-    for number, moment in enumerate(("BEGIN", "INSERT INTO effects", "INSERT INTO entries", "COMMIT")):
+    for number, (moment, is_alone, tail) in enumerate(
+        (
+            ("INSERT INTO entries", True, 512),
+            ("BEGIN", False, 512),
+            ("INSERT INTO entries", False, 512),
+            ("COMMIT", False, 512),
+            ("WITH newer", True, 1),
+            ("UPDATE indexed", True, 1),
+            ("COMMIT", True, 1),
+        )
+    ):
         directory = tmp_path / str(number)
-        writer = start(program, directory, moment)
+        writer = start(program, directory, moment, is_alone, tail)
         writer.communicate(timeout=30)
         assert writer.returncode == -signal.SIGKILL
         journal = SQLiteJournal(directory)
@@ -209,12 +221,12 @@ def test_a_stopped_writer_holds_nobody_up(journal: SQLiteJournal) -> None:
 
 
 def count(journal: SQLiteJournal, *, pause_s: float = 0.0) -> list[str]:
-    """Note each COMMIT of the writer from now on; each takes at least so long, as on a slow disk."""
+    """Note each commit of the writer from now on; each takes at least so long, as on a slow disk."""
     commits: list[str] = []
     assert journal._writer is not None
 
     def note(statement: str) -> None:
-        if statement == "COMMIT":
+        if is_commit(journal, statement):
             commits.append(statement)
             time.sleep(pause_s)
 
@@ -440,7 +452,7 @@ def test_an_interrupt_while_waiting_holds_nobody_up(tmp_path: Path) -> None:
     program = """
 import signal, time
 journal = SQLiteJournal(sys.argv[1])
-journal._writer.set_trace_callback(lambda statement: time.sleep(0.5) if statement == "COMMIT" else None)
+journal._writer.set_trace_callback(lambda statement: time.sleep(0.5) if is_commit(journal, statement) else None)
 other = threading.Thread(target=write, args=(journal, "e1"))
 other.start()
 time.sleep(0.2)

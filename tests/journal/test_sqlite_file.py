@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.effects import FORMAT_VERSION, History, Kind
+from interlock.effects import History, Kind
 from interlock.errors import IllegalTransition, JournalCorrupt, JournalError, JournalTooNew
 from interlock.journal import SQLiteJournal
+from interlock.journal._sqlite import LAYOUT_VERSION
 from tests.journal.worker import Remote, drafts, write
 
 
@@ -50,9 +51,10 @@ def read(directory: Path, statement: str) -> list[tuple[object, ...]]:
 def test_stored_names_are_pinned(directory: Path) -> None:
     """Names in the file are API: tables, columns, indexes, marks and file names stay as they are."""
     assert read(directory, "SELECT type, name, tbl_name FROM sqlite_master ORDER BY type, name") == [
-        ("index", "open_effects", "effects"),
-        ("table", "effects", "effects"),
+        ("index", "open_effects", "heads"),
         ("table", "entries", "entries"),
+        ("table", "heads", "heads"),
+        ("table", "indexed", "indexed"),
     ]
     assert [row[1:4] for row in read(directory, "PRAGMA table_info(entries)")] == [
         ("seq", "INTEGER", 0),
@@ -62,7 +64,7 @@ def test_stored_names_are_pinned(directory: Path) -> None:
         ("hash", "BLOB", 1),
         ("link", "BLOB", 1),
     ]
-    assert [row[1:4] for row in read(directory, "PRAGMA table_info(effects)")] == [
+    assert [row[1:4] for row in read(directory, "PRAGMA table_info(heads)")] == [
         ("effect_id", "TEXT", 1),
         ("name", "TEXT", 1),
         ("first_seq", "INTEGER", 1),
@@ -72,7 +74,7 @@ def test_stored_names_are_pinned(directory: Path) -> None:
         ("is_open", "INTEGER", 1),
     ]
     assert read(directory, "PRAGMA application_id") == [(0x494E544C,)]
-    assert read(directory, "PRAGMA user_version") == [(1,)]
+    assert read(directory, "PRAGMA user_version") == [(2,)]
     assert read(directory, "PRAGMA journal_mode") == [("wal",)]
     assert {path.name for path in directory.iterdir()} == {"journal.db", "workers"}
     assert {path.suffix for path in (directory / "workers").iterdir()} == {".lock"}
@@ -112,12 +114,12 @@ def test_writes_are_durable_by_setting(tmp_path: Path) -> None:
 
 def test_a_newer_file_is_refused(directory: Path) -> None:
     """A file of a later format is refused at the door, with what to do, and stays as it is."""
-    edit_version = f"PRAGMA user_version = {FORMAT_VERSION + 1}"
+    edit_version = f"PRAGMA user_version = {LAYOUT_VERSION + 1}"
     with closing(sqlite3.connect(directory / "journal.db")) as connection:
         connection.execute(edit_version)
-    with pytest.raises(JournalTooNew, match=r"format 2, and this version reads up to 1.*Upgrade"):
+    with pytest.raises(JournalTooNew, match=r"format 3, and this version reads up to 2.*Upgrade"):
         SQLiteJournal(directory)
-    assert read(directory, "PRAGMA user_version") == [(FORMAT_VERSION + 1,)]
+    assert read(directory, "PRAGMA user_version") == [(LAYOUT_VERSION + 1,)]
 
 
 def test_a_newer_entry_is_refused(directory: Path) -> None:
@@ -127,7 +129,7 @@ def test_a_newer_entry_is_refused(directory: Path) -> None:
     newer = body.replace(b'"v":1', b'"v":2')
     digest = hashlib.sha256(newer).digest()
     edit(directory, "UPDATE entries SET body = ?, hash = ? WHERE body = ?", newer, digest, body)
-    edit(directory, "UPDATE effects SET head = ? WHERE effect_id = 'e2'", digest)
+    edit(directory, "UPDATE heads SET head = ? WHERE effect_id = 'e2'", digest)
     journal = SQLiteJournal(directory)
     with pytest.raises(JournalTooNew, match=r"format 2.*Upgrade"):
         journal.load("e2")
@@ -178,7 +180,7 @@ def test_an_empty_file_becomes_a_journal(tmp_path: Path) -> None:
 
 # --- damage and edits ---------------------------------------------------------------------------------------------------------
 
-_LAST_OF_E2 = "(SELECT head_seq FROM effects WHERE effect_id = 'e2')"
+_LAST_OF_E2 = "(SELECT head_seq FROM heads WHERE effect_id = 'e2')"
 _EDITS: dict[str, tuple[str, bool]] = {
     "a body": (f"UPDATE entries SET body = CAST(replace(body, 'pay', 'pax') AS BLOB) WHERE seq = {_LAST_OF_E2}", True),
     "a body, left as text": (f"UPDATE entries SET body = replace(body, 'pay', 'pax') WHERE seq = {_LAST_OF_E2}", True),
@@ -197,18 +199,18 @@ _EDITS: dict[str, tuple[str, bool]] = {
     "chain skips": (f"UPDATE entries SET prev_seq = seq - 2 WHERE seq = {_LAST_OF_E2}", True),
     "chain into another": (f"UPDATE entries SET prev_seq = 1 WHERE seq = {_LAST_OF_E2}", True),
     "chain circle": (f"UPDATE entries SET prev_seq = seq WHERE seq = {_LAST_OF_E2}", True),
-    "index, head": ("UPDATE effects SET head = zeroblob(32) WHERE effect_id = 'e2'", True),
-    "index, head as text": ("UPDATE effects SET head = 'x' WHERE effect_id = 'e2'", True),
-    "index, head_seq back": ("UPDATE effects SET head_seq = head_seq - 1 WHERE effect_id = 'e2'", True),
-    "index, head_seq away": ("UPDATE effects SET head_seq = 10000 WHERE effect_id = 'e2'", True),
-    "index, another's head": ("UPDATE effects SET head_seq = head_seq + 3 WHERE effect_id = 'e2'", True),
-    "index, first_seq": ("UPDATE effects SET first_seq = 1 WHERE effect_id = 'e2'", False),
-    "index, closed": ("UPDATE effects SET is_open = 0 WHERE effect_id = 'e2'", False),
-    "index, opened": ("UPDATE effects SET is_open = 1 WHERE effect_id = 'e1'", False),
-    "index, another function": ("UPDATE effects SET name = 'send_mail' WHERE effect_id = 'e2'", False),
-    "index, row removed": ("DELETE FROM effects WHERE effect_id = 'e2'", False),
-    "index, row added": ("INSERT INTO effects SELECT 'e9', '', 1, 1, head, '', 0 FROM effects WHERE effect_id = 'e2'", False),
-    "index, row renamed": ("UPDATE effects SET effect_id = 'e9' WHERE effect_id = 'e2'", False),
+    "index, head": ("UPDATE heads SET head = zeroblob(32) WHERE effect_id = 'e2'", True),
+    "index, head as text": ("UPDATE heads SET head = 'x' WHERE effect_id = 'e2'", True),
+    "index, head_seq back": ("UPDATE heads SET head_seq = head_seq - 1 WHERE effect_id = 'e2'", True),
+    "index, head_seq away": ("UPDATE heads SET head_seq = 10000 WHERE effect_id = 'e2'", True),
+    "index, another's head": ("UPDATE heads SET head_seq = head_seq + 3 WHERE effect_id = 'e2'", True),
+    "index, first_seq": ("UPDATE heads SET first_seq = 1 WHERE effect_id = 'e2'", False),
+    "index, closed": ("UPDATE heads SET is_open = 0 WHERE effect_id = 'e2'", False),
+    "index, opened": ("UPDATE heads SET is_open = 1 WHERE effect_id = 'e1'", False),
+    "index, another function": ("UPDATE heads SET name = 'send_mail' WHERE effect_id = 'e2'", False),
+    "index, row removed": ("DELETE FROM heads WHERE effect_id = 'e2'", False),
+    "index, row added": ("INSERT INTO heads SELECT 'e9', '', 1, 1, head, '', 0 FROM heads WHERE effect_id = 'e2'", False),
+    "index, row renamed": ("UPDATE heads SET effect_id = 'e9' WHERE effect_id = 'e2'", False),
 }  # fmt: skip
 """What is changed, how, and whether reading that effect (and not verify alone) notices it."""
 
@@ -231,7 +233,7 @@ def test_an_edit_is_found(directory: Path, what: str) -> None:
 
 def test_a_renamed_effect_is_found_under_its_new_name(directory: Path) -> None:
     """A history filed under another effect is not taken for that effect's."""
-    edit(directory, "UPDATE effects SET effect_id = 'e9' WHERE effect_id = 'e2'")
+    edit(directory, "UPDATE heads SET effect_id = 'e9' WHERE effect_id = 'e2'")
     journal = SQLiteJournal(directory)
     with pytest.raises(JournalCorrupt, match="effect e9: entry 0 is stored as e2"):
         journal.load("e9")
@@ -267,11 +269,11 @@ def test_an_entry_put_in_by_hand_is_found(directory: Path) -> None:
     digest = hashlib.sha256(body).digest()
     edit(
         directory,
-        f"INSERT INTO entries SELECT 999, 'e2', {_LAST_OF_E2}, ?, ?, zeroblob(32)",
+        f"INSERT INTO entries SELECT 11, 'e2', {_LAST_OF_E2}, ?, ?, zeroblob(32)",
         body,
         digest,
     )
-    edit(directory, "UPDATE effects SET head = ?, head_seq = 999, is_open = 0 WHERE effect_id = 'e2'", digest)
+    edit(directory, "UPDATE heads SET head = ?, head_seq = 11, is_open = 0 WHERE effect_id = 'e2'", digest)
     journal = SQLiteJournal(directory)
     assert not journal.verify().ok
     with pytest.raises(JournalCorrupt, match="does not follow"):
@@ -283,7 +285,7 @@ def test_an_edited_head_cannot_be_appended_to(directory: Path) -> None:
     """Where the index was edited, no append holds: nothing is sent on such a record."""
     journal = SQLiteJournal(directory)
     history = journal.load("e2")
-    edit(directory, "UPDATE effects SET head = 'text' WHERE effect_id = 'e2'")
+    edit(directory, "UPDATE heads SET head = 'text' WHERE effect_id = 'e2'")
     assert journal.append(history, drafts("COMMITTED")) is None
     assert journal.append(History("e2"), drafts("PROPOSED")) is None
     journal.close()

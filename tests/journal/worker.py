@@ -145,3 +145,9 @@ def _serve(directory: str) -> None:
 
 if __name__ == "__main__":
     _serve(sys.argv[1])
+
+
+def is_commit(journal: SQLiteJournal, statement: str) -> bool:
+    """Whether this statement of the writer makes something durable: a COMMIT, or entries put in outside of a transaction."""
+    is_alone = journal._writer is not None and not journal._writer.in_transaction
+    return statement == "COMMIT" or (statement.startswith("INSERT INTO entries") and is_alone)
