@@ -48,6 +48,10 @@ class KeyDerivationFailed(CallbackFailed, InvalidKey):
     """The key callback raised; nothing was journalled and nothing was sent."""
 
 
+class SettlementUnreadable(InterlockError):
+    """`settlement=` raised or answered unclearly, so nothing new is known about an accepted effect; nothing was written."""
+
+
 class JournalError(InterlockError):
     """The journal could not do its part. If this left `submit`, nothing was sent that is not on the journal."""
 
@@ -112,6 +116,13 @@ class Rejected(Exception):
     def __init__(self, message: str = "", *, reason: str = "rejected") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class Unanswered(Exception):
+    """Raise this inside an effect function: it was sent, and the answer does not tell whether it happened.
+
+    The gate finds out what it can, as for any exception that it does not know, and without advice on how to declare it.
+    """
 
 
 class SimulatedCrash(BaseException):

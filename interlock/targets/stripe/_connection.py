@@ -1,0 +1,203 @@
+"""The connection of a target to Stripe: a client derived from the user's, with one attempt and one deadline for every request.
+
+The SDK retries by itself (stripe-python: `max_network_retries`, 2 by default) and waits 80 seconds. A gated send is one request: the gate decides
+what follows. So the target makes a client of its own out of the user's: the same key, account, version, addresses and HTTP connections,
+`max_network_retries=0`, and a timeout within the effect's. The user's client stays as it is.
+
+Requests are described as `Call`s, and whoever needs several yields them; `run` and `arun` carry them out, so that the logic is written once.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Generator, Mapping
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
+
+import stripe
+
+from interlock.errors import ConfigurationError
+
+T = TypeVar("T")
+
+CONNECT_S = 5.0
+"""The longest that a connection may take to come about."""
+PAGE = 100
+"""docs.stripe.com/api/pagination: the most that one page holds."""
+
+
+class Call(NamedTuple):
+    """One request: `Call("refunds.create", ({...},), key)`.
+
+    Attributes:
+        method: service and verb below `client.v1`.
+        args: what the verb takes.
+        key: the idempotency key, for a POST.
+    """
+
+    method: str
+    args: tuple[Any, ...] = ()
+    key: str | None = None
+
+
+Calls = Generator[Call, Any, T]
+"""Several requests, one after the other, and what they come to."""
+
+
+class TooMany(Exception):
+    """A list is longer than the bound; what was not read cannot be called absent."""
+
+
+class Connection:
+    """The user's client, made fit for a gated effect.
+
+    Args:
+        client: the user's.
+        effect: name of the effect, for errors.
+        timeout_s: the effect's timeout; no request takes longer.
+        asynchronous: whether `arun` will be used.
+
+    Raises:
+        ConfigurationError: it is no `StripeClient`, its key cannot move money, or it cannot be used asynchronously.
+    """
+
+    def __init__(self, client: Any, *, effect: str, timeout_s: float, asynchronous: bool) -> None:
+        if not isinstance(client, stripe.StripeClient):
+            raise ConfigurationError(
+                f"effect {effect!r}: the client is {type(client).__name__}; give a stripe.StripeClient, e.g. "
+                "stripe.StripeClient(os.environ['STRIPE_API_KEY'])."
+            )
+        try:
+            requestor = client._requestor
+            options, transport = requestor._options, requestor._client
+            api_key = requestor.api_key
+        except AttributeError as error:
+            raise ConfigurationError(
+                f"effect {effect!r}: this version of the Stripe SDK ({stripe.VERSION}) is built in another way than those this target "
+                "knows (16). Install stripe>=16,<17."
+            ) from error
+        if not isinstance(api_key, str) or api_key.startswith("pk_"):
+            raise ConfigurationError(
+                f"effect {effect!r}: the client has a publishable key, which cannot move money. Give it a secret or restricted key."
+            )
+        own = _timed(transport, timeout_s=timeout_s, effect=effect)
+        fallback = getattr(own, "_async_fallback_client", None)
+        if fallback is not None:
+            own._async_fallback_client = _timed(fallback, timeout_s=timeout_s, effect=effect)
+        if asynchronous and not _is_asynchronous(own):
+            raise ConfigurationError(
+                f"effect {effect!r}: asynchronous=True, and the client's HTTP client cannot make asynchronous requests. "
+                'Run: pip install "stripe[async]", or give the StripeClient an http_client that can.'
+            )
+        self.is_live = "_live_" in api_key
+        self.makes_one_attempt = _makes_one_attempt(own)
+        self._client = stripe.StripeClient(
+            api_key,
+            stripe_account=options.stripe_account,
+            stripe_context=options.stripe_context,
+            stripe_version=options.stripe_version,
+            base_addresses=options.base_addresses,
+            max_network_retries=0,
+            http_client=own,
+        )
+
+    def run(self, calls: Calls[T]) -> T:
+        """Carry the requests out, one after the other."""
+        try:
+            call = next(calls)
+            while True:
+                try:
+                    answer = self._method(call, "")(*call.args, self._options(call))
+                except stripe.StripeError as error:
+                    call = calls.throw(error)
+                else:
+                    call = calls.send(answer)
+        except StopIteration as done:
+            value: T = done.value
+            return value
+
+    async def arun(self, calls: Calls[T]) -> T:
+        """As `run`, without blocking the event loop."""
+        try:
+            call = next(calls)
+            while True:
+                try:
+                    answer = await self._method(call, "_async")(*call.args, self._options(call))
+                except stripe.StripeError as error:
+                    call = calls.throw(error)
+                else:
+                    call = calls.send(answer)
+        except StopIteration as done:
+            value: T = done.value
+            return value
+
+    def _method(self, call: Call, ending: str) -> Any:
+        return attrgetter(f"v1.{call.method}{ending}")(self._client)
+
+    @staticmethod
+    def _options(call: Call) -> dict[str, Any]:
+        return {"max_network_retries": 0} | ({"idempotency_key": call.key} if call.key is not None else {})
+
+
+def listed(
+    method: str, params: Mapping[str, Any], *, before: tuple[Any, ...] = (), at_most: int
+) -> Calls[list[dict[str, Any]]]:
+    """Every object of a list, newest first, page after page.
+
+    Raises:
+        TooMany: there are more than `at_most`.
+    """
+    found: list[dict[str, Any]] = []
+    after: dict[str, Any] = {}
+    while True:
+        page = yield Call(method, (*before, {**params, **after, "limit": PAGE}))
+        found += [as_dict(item) for item in page.data]
+        if not page.has_more or not page.data:
+            return found
+        if len(found) >= at_most:
+            raise TooMany(
+                f"{method} shows more than {at_most} objects for {dict(params)}; what was not read cannot be called absent."
+            )
+        after = {"starting_after": page.data[-1].id}
+
+
+def as_dict(thing: Any) -> dict[str, Any]:
+    """A Stripe object as plain data."""
+    told: dict[str, Any] = thing.to_dict()
+    return told
+
+
+def _timed(transport: Any, *, timeout_s: float, effect: str) -> Any:
+    """A copy of an HTTP client that shares its connections and gives up within the effect's timeout."""
+    own = copy.copy(transport)
+    if not hasattr(own, "_timeout"):
+        return own  # a client of the user's own make, or one that only says what is missing
+    connect_s = min(CONNECT_S, timeout_s / 3)
+    read_s = timeout_s - connect_s
+    theirs = own._timeout
+    if isinstance(own, stripe.RequestsClient):
+        before = theirs if isinstance(theirs, tuple) else (theirs, theirs)
+        own._timeout = (_shorter(before[0], connect_s), _shorter(before[1], read_s))
+    elif isinstance(theirs, int | float) or theirs is None:
+        own._timeout = _shorter(theirs, read_s)
+    return own
+
+
+def _shorter(theirs: float | None, ours: float) -> float:
+    return ours if theirs is None else min(theirs, ours)
+
+
+def _is_asynchronous(transport: Any) -> bool:
+    if isinstance(transport, stripe.HTTPXClient | stripe.AIOHTTPClient):
+        return True
+    fallback = getattr(transport, "_async_fallback_client", None)
+    return fallback is not None and "NoImport" not in type(fallback).__name__
+
+
+def _makes_one_attempt(transport: Any) -> bool:
+    """Whether the HTTP client itself never tries again: the requests session that the user gave might."""
+    session = getattr(transport, "_session", None) if isinstance(transport, stripe.RequestsClient) else None
+    if session is None:
+        return True
+    retries = [getattr(adapter, "max_retries", None) for adapter in session.adapters.values()]
+    return all(getattr(policy, "total", 0) in (0, False, None) for policy in retries)

@@ -1,0 +1,374 @@
+"""A gated call to Stripe: what all ready-made effects share. Owns how a call becomes a payload, and what the gate is told about Stripe.
+
+    call:     refund(case, amount=2000)
+    record:   case (plain data), subject ("pi_..."), amount, currency, params, notes, metadata
+    binds:    subject, amount, currency, params: another of these under one key is a conflict; notes and metadata may differ
+    sent:     what was recorded first, with the metadata `interlock_effect_id` = the idempotency key, which the look-up finds
+
+docs.stripe.com/api/idempotent_requests: a key may be pruned once it is 24 hours old, and then makes a new request. The gate keeps a
+margin of the longest send at the end of that window; after it, it looks up by metadata over a List, which shows what was answered
+(docs.stripe.com/search says that Search lags, and does not cover every object).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+
+import stripe
+from pydantic import BaseModel, ConfigDict
+
+from interlock.authority import Approval, Permission, permission_of
+from interlock.callbacks import KEY_ARGUMENT
+from interlock.effects import Proposal
+from interlock.errors import AuthorityUnclear, BadInput, ConfigurationError
+from interlock.function import EffectFunction
+from interlock.outcomes import Outcome
+from interlock.targets.stripe._case import CaseCallback, CaseReader, plain
+from interlock.targets.stripe._connection import Call, Calls, Connection
+from interlock.targets.stripe._error import told, verdict_of
+
+if TYPE_CHECKING:
+    from interlock.decorator import Interlock
+
+A = TypeVar("A")
+
+WINDOW = timedelta(hours=24)
+"""docs.stripe.com/api/idempotent_requests: keys may be pruned once they are at least 24 hours old."""
+SETTLE_AFTER_S = 10.0
+"""How long a request may still be in Stripe's hands once its sender is gone; "absent" is not trusted before."""
+AT_MOST = 10_000
+"""How many objects a look-up reads before it says that it cannot tell."""
+MARK = "interlock_effect_id"
+"""The metadata by which our own object is found again."""
+ARGUMENTS = ("case", "subject", "amount", "currency", "params", "notes", "metadata")
+
+
+class StripeObject(BaseModel):
+    """What Stripe answered: the fields that every object has, and all others as they came.
+
+    Attributes:
+        id: Stripe's name for it.
+        object: what kind it is.
+        status: its state, if that kind has one.
+        amount: in the currency's smallest unit, if that kind has one.
+        currency: three letters, if that kind has one.
+        metadata: with `interlock_effect_id`.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: str
+    object: str = ""
+    status: str | None = None
+    amount: int | None = None
+    currency: str | None = None
+    metadata: dict[str, str] = {}
+
+
+class Plan(NamedTuple):
+    """What one kind of effect is made of. Each function gets the recorded arguments by name.
+
+    Attributes:
+        create: the request that does it.
+        find: reads until our own object, marked with the key, is found; None if it is certainly not there.
+        facts: reads what the decision relies on.
+        expect: what each fact must be.
+    """
+
+    create: Callable[[Mapping[str, Any], str], Call]
+    find: Callable[[Mapping[str, Any], str], Calls[dict[str, Any] | None]]
+    facts: Callable[[Mapping[str, Any], str], Calls[dict[str, Any]]] | None
+    expect: Mapping[str, Any]
+
+
+class Common(NamedTuple):
+    """The options that every Stripe effect takes; `stripe_refund` explains them."""
+
+    key: Callable[..., str]
+    approval: Callable[..., Any] | None = None
+    premises: Callable[..., Any] | None = None
+    expect: Mapping[str, Any] | None = None
+    budget: Callable[..., Any] | None = None
+    case: type[Any] | None = None
+    metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None = None
+    timeout: float | timedelta = 30.0
+    settle_after: float | timedelta = SETTLE_AFTER_S
+    wait: float | timedelta = 0.0
+    name: str = ""
+    asynchronous: bool = False
+
+
+class StripeEffect(Generic[A]):
+    """A gated call to Stripe. What it answers with is an `Outcome`, or an awaitable of one if it is asynchronous.
+
+    Attributes:
+        effect: the gated function below it, as `gate.effect` made it.
+        name: name of the effect; part of its identity.
+    """
+
+    def __init__(self, gate: Interlock, client: Any, plan: Plan, common: Common) -> None:
+        name = common.name
+        if common.asynchronous not in (True, False):
+            raise ConfigurationError(f"effect {name!r}: asynchronous= is {common.asynchronous!r}; say True or False.")
+        timeout_s = common.timeout.total_seconds() if isinstance(common.timeout, timedelta) else common.timeout
+        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or timeout_s <= 0:
+            raise ConfigurationError(f"effect {name!r}: timeout= is {common.timeout!r}; give seconds or a timedelta.")
+        self.name = name
+        self.gate = gate
+        self.connection = Connection(client, effect=name, timeout_s=timeout_s, asynchronous=common.asynchronous)
+        self._plan = plan
+        self._reader = CaseReader(common.case, key=common.key, effect=name)
+        self._key = self._callback(common.key, "key", ("subject", "amount"))
+        self._approval = None if common.approval is None else self._callback(common.approval, "approval")
+        self._premises = None if common.premises is None else self._callback(common.premises, "premises")
+        self._budget = None if common.budget is None else self._callback(common.budget, "budget")
+        self._metadata: Mapping[str, str] | CaseCallback | None
+        given = common.metadata
+        self._metadata = given if given is None or isinstance(given, Mapping) else self._callback(given, "metadata", ())
+        has_facts = plan.facts is not None or self._premises is not None
+        make = _asynchronous if common.asynchronous else _synchronous
+        send, facts, look_up, allowed, budget = make(self)
+        declare = gate.effect(
+            key=self._key_of,
+            premises=facts if has_facts else None,
+            expect={**plan.expect, **(common.expect or {})} if has_facts else common.expect,
+            allowed=allowed if self._approval is not None else None,
+            budget=budget if self._budget is not None else None,
+            lookup=look_up,
+            dedupes=True,
+            window=WINDOW,
+            timeout=common.timeout,
+            settle_after=common.settle_after,
+            wait=common.wait,
+            classify=verdict_of,
+            binds=("subject", "amount", "currency", "params"),
+            name=name,
+        )
+        self.effect: EffectFunction[A] = declare(send)
+
+    def __repr__(self) -> str:
+        return f"<{self.name!r} at Stripe, tier {self.effect.capabilities.tier}>"
+
+    # --- for the kinds -----------------------------------------------------------------------------------------------
+
+    def submit_call(
+        self,
+        case: Any,
+        *,
+        subject: str | None,
+        amount: int | None = None,
+        currency: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        notes: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+        wait: float | timedelta | None = None,
+    ) -> A:
+        """One call, from its parts to its outcome."""
+        arguments = self._arguments(case, subject, amount, currency, params, notes, metadata)
+        return self.effect.submit((), arguments, decision=decision or self._decision(arguments), seen=seen, wait=wait)
+
+    def propose_call(
+        self,
+        case: Any,
+        *,
+        subject: str | None,
+        amount: int | None = None,
+        currency: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        notes: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+    ) -> Proposal:
+        """One call, from its parts to a proposal that `gate.submit` takes later."""
+        arguments = self._arguments(case, subject, amount, currency, params, notes, metadata)
+        return self.effect.propose((), arguments, decision=decision or self._decision(arguments), seen=seen)
+
+    def _callback(self, function: Any, role: str, offered: tuple[str, ...] = ()) -> CaseCallback:
+        names = offered or ("subject", "amount", "currency", KEY_ARGUMENT)
+        return CaseCallback(function, role=role, effect=self.name, offered=names, reader=self._reader)
+
+    def _arguments(
+        self,
+        case: Any,
+        subject: str | None,
+        amount: int | None,
+        currency: str | None,
+        params: Mapping[str, Any] | None,
+        notes: Mapping[str, Any] | None,
+        metadata: Mapping[str, str] | None,
+    ) -> dict[str, Any]:
+        written = plain(case, self.name)
+        more = dict(metadata or {})
+        if isinstance(self._metadata, CaseCallback):
+            more = {**self._metadata(written, {}), **more}
+        elif self._metadata is not None:
+            more = {**self._metadata, **more}
+        if MARK in more:
+            raise BadInput(
+                f"effect {self.name!r}: metadata {MARK!r} is the gate's own; leave it out. Nothing was sent."
+            )
+        for name, value in more.items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise BadInput(
+                    f"effect {self.name!r}: metadata {name!r}: {value!r} is not text to text. Nothing was sent."
+                )
+        return {
+            "case": written,
+            "subject": subject,
+            "amount": amount,
+            "currency": currency,
+            "params": dict(params or {}),
+            "notes": dict(notes or {}),
+            "metadata": more,
+        }
+
+    def _decision(self, arguments: Mapping[str, Any]) -> str:
+        """The approval's id names the decision, so that a new approval is judged anew."""
+        if self._approval is None or self._approval.is_async:
+            return ""
+        try:
+            answer = self._approval(arguments["case"], {**arguments, KEY_ARGUMENT: ""})
+        except Exception:  # noqa: BLE001 - it is asked again before the send, where its failure is told
+            return ""
+        return answer.id if isinstance(answer, Approval) else ""
+
+    def _key_of(self, case: Any, subject: Any, amount: Any) -> Any:
+        return self._key(case, {"subject": subject, "amount": amount})
+
+    def permission(self, answer: Any, amount: int | None) -> Permission:
+        """What an answer of `approval=` permits."""
+        try:
+            return permission_of(answer, amount_minor=amount, now=self.gate.clock.now())
+        except BadInput as error:
+            raise AuthorityUnclear(f"effect {self.name!r}: {error} Nothing was sent.") from error
+
+
+Parts = tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], Callable[..., Any], Callable[..., Any]]
+
+
+def _synchronous(effect: StripeEffect[Any]) -> Parts:
+    connection, plan = effect.connection, effect._plan
+
+    def send(
+        case: Any,
+        subject: Any,
+        amount: Any,
+        currency: Any,
+        params: Any,
+        notes: Any,
+        metadata: Any,
+        idempotency_key: str,
+    ) -> StripeObject:
+        given = _given(case, subject, amount, currency, params, notes, metadata)
+        try:
+            made = connection.run(_once(plan.create(given, idempotency_key)))
+        except stripe.StripeError as error:
+            raise told(error, single_attempt=connection.makes_one_attempt) from error
+        return StripeObject.model_validate(made.to_dict())
+
+    def facts(**given: Any) -> dict[str, Any]:
+        own = connection.run(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else {}
+        if effect._premises is None:
+            return own
+        return _together(own, effect._premises(given["case"], given), effect.name)
+
+    def look_up(**given: Any) -> Any:
+        return connection.run(plan.find(given, given[KEY_ARGUMENT]))
+
+    def allowed(**given: Any) -> Permission:
+        assert effect._approval is not None
+        return effect.permission(effect._approval(given["case"], given), given["amount"])
+
+    def budget(**given: Any) -> Any:
+        assert effect._budget is not None
+        return effect._budget(given["case"], given)
+
+    return send, facts, look_up, allowed, budget
+
+
+def _asynchronous(effect: StripeEffect[Any]) -> Parts:
+    connection, plan = effect.connection, effect._plan
+
+    async def send(
+        case: Any,
+        subject: Any,
+        amount: Any,
+        currency: Any,
+        params: Any,
+        notes: Any,
+        metadata: Any,
+        idempotency_key: str,
+    ) -> StripeObject:
+        given = _given(case, subject, amount, currency, params, notes, metadata)
+        try:
+            made = await connection.arun(_once(plan.create(given, idempotency_key)))
+        except stripe.StripeError as error:
+            raise told(error, single_attempt=connection.makes_one_attempt) from error
+        return StripeObject.model_validate(made.to_dict())
+
+    async def facts(**given: Any) -> dict[str, Any]:
+        own = await connection.arun(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else {}
+        if effect._premises is None:
+            return own
+        return _together(own, await _asked(effect._premises, given), effect.name)
+
+    async def look_up(**given: Any) -> Any:
+        return await connection.arun(plan.find(given, given[KEY_ARGUMENT]))
+
+    async def allowed(**given: Any) -> Permission:
+        assert effect._approval is not None
+        return effect.permission(await _asked(effect._approval, given), given["amount"])
+
+    async def budget(**given: Any) -> Any:
+        assert effect._budget is not None
+        return await _asked(effect._budget, given)
+
+    return send, facts, look_up, allowed, budget
+
+
+async def _asked(callback: CaseCallback, given: Mapping[str, Any]) -> Any:
+    """A user's callback, off the event loop if it would block it."""
+    if callback.is_async:
+        return await callback(given["case"], given)
+    answer = await asyncio.to_thread(callback, given["case"], given)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _given(*values: Any) -> dict[str, Any]:
+    return dict(zip(ARGUMENTS, values, strict=True))
+
+
+def _once(call: Call) -> Calls[Any]:
+    return (yield call)
+
+
+def _together(own: dict[str, Any], theirs: Any, effect: str) -> dict[str, Any]:
+    if not isinstance(theirs, Mapping):
+        raise BadInput(f"effect {effect!r}: premises= gave {theirs!r:.200}; give a dict of named facts.")
+    if twice := own.keys() & theirs.keys():
+        raise BadInput(
+            f"effect {effect!r}: premises= names {', '.join(sorted(twice))}, which the target reads itself. Use another name."
+        )
+    return {**own, **theirs}
+
+
+def marked(metadata: Mapping[str, str], key: str) -> dict[str, str]:
+    """Metadata with our mark."""
+    return {**metadata, MARK: key}
+
+
+def is_ours(thing: Mapping[str, Any], key: str) -> bool:
+    """Whether an object carries our mark for this key."""
+    return (thing.get("metadata") or {}).get(MARK) == key
+
+
+Asynchronous = Literal[True]
+Sync = Outcome
+Async = Awaitable[Outcome]

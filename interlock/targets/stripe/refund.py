@@ -1,0 +1,358 @@
+"""`stripe_refund`: a refund of a payment, once, while it is approved and nobody else has made it.
+
+Facts that are read before the send and again after a crash (docs.stripe.com/refunds, docs.stripe.com/disputes/how-disputes-work):
+
+    charge_status, captured   there is a payment to refund
+    disputes                  no chargeback; an inquiry (`warning_...`) does not stand in the way, since a refund answers it
+    currency                  as the caller expects, if that was said
+    left                      not refunded yet by others, in the smallest unit; enough for this refund
+    others                    the refunds that others made, without our own; `duplicates=` judges what came since the decision
+
+Our own refund is left out of `left` and `others` by its metadata, so that it never stands in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import stripe
+
+from interlock.effects import Proposal
+from interlock.errors import BadInput, ConfigurationError
+from interlock.outcomes import Outcome
+from interlock.rules.premises import Condition, equals, matches, tolerates, unchanged
+from interlock.targets.stripe._connection import Call, Calls, as_dict, listed
+from interlock.targets.stripe._effect import (
+    AT_MOST,
+    SETTLE_AFTER_S,
+    A,
+    Common,
+    Plan,
+    StripeEffect,
+    is_ours,
+    marked,
+)
+from interlock.targets.stripe._error import is_missing
+from interlock.targets.stripe._money import checked_amount, checked_currency, fits_currency
+
+if TYPE_CHECKING:
+    from interlock.decorator import Interlock
+
+Reason = Literal["duplicate", "fraudulent", "requested_by_customer"]
+Duplicates = Literal["strict", "by_amount"] | Callable[[Mapping[str, Any], int], bool]
+
+REASONS = ("duplicate", "fraudulent", "requested_by_customer")
+FIELDS = ("payment_intent", "charge", "payment")
+UNDONE = frozenset({"failed", "canceled"})
+"""docs.stripe.com/refunds: a refund in one of these states moved nothing in the end."""
+
+
+class StripeRefund(StripeEffect[A]):
+    """A gated refund: `refund(case, amount=2000)`."""
+
+    def __init__(
+        self, gate: Interlock, client: Any, plan: Plan, common: Common, *, payment: Any, currency: str | None
+    ) -> None:
+        super().__init__(gate, client, plan, common)
+        self._payment = None if payment is None else self._callback(payment, "payment", ("amount",))
+        self._currency = currency
+
+    def __call__(
+        self,
+        case: Any,
+        *,
+        amount: int,
+        reason: Reason | None = None,
+        metadata: Mapping[str, str] | None = None,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+        wait: float | timedelta | None = None,
+    ) -> A:
+        """Refund it once.
+
+        Args:
+            case: what it is about; `key=` and the other callbacks get it.
+            amount: in the currency's smallest unit: 2000 for $20.00.
+            reason: Stripe's word for why. May differ between tries; what was recorded first is sent.
+            metadata: further metadata of the refund.
+            decision: names the decision; by default the approval's id.
+            seen: the facts as the decider saw them; by default they are read now.
+            wait: seconds to wait while another live sender has it.
+
+        Raises:
+            BadInput: an argument is not acceptable; nothing was sent.
+            CallbackFailed: the facts or the approval could not be read; nothing was sent.
+
+        **Durable when** this returns: what was sent and what came back, or why nothing was.
+        **If the process dies** before that: `gate.recover()`, or the next call with the same key, settles it.
+        """
+        parts = self._parts(case, amount, reason, metadata)
+        return self.submit_call(case, **parts, decision=decision, seen=seen, wait=wait)
+
+    def proposal(
+        self,
+        case: Any,
+        *,
+        amount: int,
+        reason: Reason | None = None,
+        metadata: Mapping[str, str] | None = None,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+    ) -> Proposal:
+        """Decide now, and make it into a `Proposal` for `gate.submit`; takes what a call takes."""
+        return self.propose_call(case, **self._parts(case, amount, reason, metadata), decision=decision, seen=seen)
+
+    def _parts(self, case: Any, amount: Any, reason: Any, metadata: Any) -> dict[str, Any]:
+        if reason is not None and reason not in REASONS:
+            raise BadInput(
+                f"effect {self.name!r}: reason= is {reason!r}; Stripe knows {', '.join(REASONS)}. Nothing was sent."
+            )
+        return {
+            "subject": self._payment_of(case, amount),
+            "amount": checked_amount(amount, currency=self._currency),
+            "currency": self._currency,
+            "notes": {} if reason is None else {"reason": reason},
+            "metadata": metadata,
+        }
+
+    def _payment_of(self, case: Any, amount: Any) -> str:
+        found: Any = None
+        if self._payment is not None:
+            from interlock.targets.stripe._case import plain
+
+            found = self._payment(plain(case, self.name), {"amount": amount})
+        elif isinstance(case, str):
+            found = case
+        else:
+            for field in FIELDS:
+                found = found or (case.get(field) if isinstance(case, Mapping) else getattr(case, field, None))
+        if not isinstance(found, str) or not found.startswith(("pi_", "ch_", "py_")):
+            raise BadInput(
+                f"effect {self.name!r}: no payment is named ({found!r}). Give the case a field payment_intent or charge, or say where it is: "
+                "payment=lambda case: 'pi_...'. Nothing was sent."
+            )
+        return found
+
+
+@overload
+def stripe_refund(
+    gate: Interlock,
+    client: stripe.StripeClient,
+    *,
+    key: Callable[..., str],
+    approval: Callable[..., Any] | None = None,
+    payment: Callable[..., str] | None = None,
+    currency: str | None = None,
+    duplicates: Duplicates = "by_amount",
+    premises: Callable[..., Any] | None = None,
+    expect: Mapping[str, Any] | None = None,
+    budget: Callable[..., Any] | None = None,
+    case: type[Any] | None = None,
+    metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None = None,
+    timeout: float | timedelta = 30.0,
+    settle_after: float | timedelta = SETTLE_AFTER_S,
+    wait: float | timedelta = 0.0,
+    name: str = "stripe_refund",
+    asynchronous: Literal[False] = False,
+) -> StripeRefund[Outcome]: ...
+@overload
+def stripe_refund(
+    gate: Interlock,
+    client: stripe.StripeClient,
+    *,
+    key: Callable[..., str],
+    approval: Callable[..., Any] | None = None,
+    payment: Callable[..., str] | None = None,
+    currency: str | None = None,
+    duplicates: Duplicates = "by_amount",
+    premises: Callable[..., Any] | None = None,
+    expect: Mapping[str, Any] | None = None,
+    budget: Callable[..., Any] | None = None,
+    case: type[Any] | None = None,
+    metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None = None,
+    timeout: float | timedelta = 30.0,
+    settle_after: float | timedelta = SETTLE_AFTER_S,
+    wait: float | timedelta = 0.0,
+    name: str = "stripe_refund",
+    asynchronous: Literal[True],
+) -> StripeRefund[Awaitable[Outcome]]: ...
+def stripe_refund(
+    gate: Interlock,
+    client: stripe.StripeClient,
+    *,
+    key: Callable[..., str],
+    approval: Callable[..., Any] | None = None,
+    payment: Callable[..., str] | None = None,
+    currency: str | None = None,
+    duplicates: Duplicates = "by_amount",
+    premises: Callable[..., Any] | None = None,
+    expect: Mapping[str, Any] | None = None,
+    budget: Callable[..., Any] | None = None,
+    case: type[Any] | None = None,
+    metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None = None,
+    timeout: float | timedelta = 30.0,
+    settle_after: float | timedelta = SETTLE_AFTER_S,
+    wait: float | timedelta = 0.0,
+    name: str = "stripe_refund",
+    asynchronous: bool = False,
+) -> StripeRefund[Any]:
+    """Refunds that are made once, while they are approved and nobody else has made them.
+
+    Callbacks get the case first, and by name what else they want of `amount`, `currency`, `subject` (the payment) and `idempotency_key`.
+
+    Args:
+        gate: the gate.
+        client: a `stripe.StripeClient`. It is not changed: the target derives one of its own, with no retries and a deadline.
+        key: names the approved request, e.g. `lambda case: f"refund:{case.order}"`.
+        approval: who allowed it: answers an `Approval`, True, False or None. Asked right before the send and after a crash.
+        payment: names the `pi_...` or `ch_...`; by default the case's `payment_intent` or `charge`, or the case itself if it is a text.
+        currency: the currency that the amounts are in. Another one at Stripe is refused.
+        duplicates: which refunds by others, made since the decision, may be this very one made by hand. `"by_amount"`: any, once they come to
+            this amount or more. `"strict"`: any at all. Or a function `(refund, amount) -> bool` asked for each: True stops.
+            docs/refund-premises.md shows when each is right and wrong.
+        premises: further facts of your own, by name.
+        expect: what they must be.
+        budget: a cap shared with other effects.
+        case: the class of the case; by default the annotation of `key=`. Without one, callbacks get its fields.
+        metadata: further metadata of every refund: a dict, or a function of the case.
+        timeout: the longest a send takes.
+        settle_after: how long a request may still be in Stripe's hands once its sender is gone.
+        wait: how long a call waits for another live sender of the same refund.
+        name: name of the effect; part of its identity.
+        asynchronous: whether calls are awaited.
+
+    Raises:
+        ConfigurationError: something of this cannot be kept.
+    """
+    expected = None if currency is None else checked_currency(currency)
+    plan = Plan(
+        create=_create,
+        find=_find,
+        facts=_facts,
+        expect={
+            "charge_status": equals("succeeded"),
+            "captured": equals(True),
+            "disputes": matches(no_chargeback, why="no chargeback"),
+            "currency": unchanged() if expected is None else equals(expected),
+            "left": matches(is_enough, why="enough is left for this refund"),
+            "amount_fits": equals(True),
+            "others": rule_of(duplicates, name),
+        },
+    )
+    common = Common(
+        key, approval, premises, expect, budget, case, metadata, timeout, settle_after, wait, name, asynchronous
+    )
+    return StripeRefund(gate, client, plan, common, payment=payment, currency=expected)
+
+
+def rule_of(duplicates: Duplicates, effect: str) -> Condition:
+    """The condition on the refunds by others that `duplicates=` stands for."""
+    if duplicates == "strict":
+        return unchanged()
+    if duplicates == "by_amount":
+        return tolerates(comes_to_less, why="others have refunded less than this amount since it was decided")
+    if not callable(duplicates):
+        raise ConfigurationError(
+            f"effect {effect!r}: duplicates= is {duplicates!r}; say 'by_amount', 'strict', or give a function (refund, amount) -> bool."
+        )
+    may_be_ours = duplicates
+    told = getattr(duplicates, "__name__", "") or "a function of yours"
+
+    def by_own_rule(seen: list[Any], now: list[Any], amount: int) -> bool:
+        answers = [may_be_ours(refund, amount) for refund in since(seen, now)]
+        if any(answer is not True and answer is not False for answer in answers):
+            raise TypeError(f"duplicates= answered {answers!r}; answer True (it may be this one) or False")
+        return True not in answers
+
+    return tolerates(by_own_rule, why=f"no refund by others since it was decided may be this one (by {told})")
+
+
+def since(seen: list[Any], now: list[Any]) -> list[dict[str, Any]]:
+    """The refunds that came after the decision."""
+    known = {refund["id"] for refund in seen}
+    return [refund for refund in now if refund["id"] not in known]
+
+
+def comes_to_less(seen: list[Any], now: list[Any], amount: int) -> bool:
+    """Whether what others refunded since the decision is less than this refund, so that it cannot be this one in full."""
+    return sum(refund["amount"] for refund in since(seen, now)) < amount
+
+
+def no_chargeback(disputes: list[str]) -> bool:
+    """Whether no dispute is more than an inquiry. docs.stripe.com/disputes/how-disputes-work: a refund resolves an inquiry."""
+    return all(status.startswith("warning_") for status in disputes)
+
+
+def is_enough(left: int, amount: int) -> bool:
+    """Whether the payment has enough left."""
+    return left >= amount
+
+
+def _create(given: Mapping[str, Any], key: str) -> Call:
+    params = {**_of(given["subject"]), "amount": given["amount"], "metadata": marked(given["metadata"], key)}
+    return Call("refunds.create", ({**params, **given["notes"]},), key)
+
+
+def _find(given: Mapping[str, Any], key: str) -> Calls[dict[str, Any] | None]:
+    refunds = yield from listed("refunds.list", _of(given["subject"]), at_most=AT_MOST)
+    return next((refund for refund in refunds if is_ours(refund, key)), None)
+
+
+def _facts(given: Mapping[str, Any], key: str) -> Calls[dict[str, Any]]:
+    charge = yield from _charge(given["subject"])
+    if charge is None:
+        return {
+            "charge_status": "no such payment",
+            "captured": False,
+            "disputes": [],
+            "currency": "",
+            "left": 0,
+            "amount_fits": False,
+            "others": [],
+        }
+    refunds = yield from listed("refunds.list", _of(given["subject"]), at_most=AT_MOST)
+    others = [refund for refund in refunds if not is_ours(refund, key) and refund.get("status") not in UNDONE]
+    disputes: list[dict[str, Any]] = []
+    if charge.get("disputed"):
+        disputes = yield from listed("disputes.list", {"charge": charge["id"]}, at_most=AT_MOST)
+    paid = charge.get("amount_captured")
+    return {
+        "charge_status": charge["status"],
+        "captured": bool(charge["captured"]),
+        "disputes": sorted(str(dispute["status"]) for dispute in disputes),
+        "currency": charge["currency"],
+        "left": (charge["amount"] if paid is None else paid) - sum(refund["amount"] for refund in others),
+        "amount_fits": fits_currency(given["amount"], charge["currency"]),
+        "others": [
+            {
+                "id": refund["id"],
+                "amount": refund["amount"],
+                "reason": refund.get("reason"),
+                "metadata": dict(refund.get("metadata") or {}),
+            }
+            for refund in reversed(refunds)
+            if refund in others
+        ],
+    }
+
+
+def _charge(subject: str) -> Calls[dict[str, Any] | None]:
+    """The charge behind a payment; None if Stripe has no such payment, a stub if it was never charged."""
+    try:
+        if not subject.startswith("pi_"):
+            return as_dict((yield Call("charges.retrieve", (subject, {}))))
+        intent = as_dict((yield Call("payment_intents.retrieve", (subject, {"expand": ["latest_charge"]}))))
+    except stripe.InvalidRequestError as error:
+        if is_missing(error):
+            return None
+        raise
+    charge = intent.get("latest_charge")
+    if isinstance(charge, dict):
+        return charge
+    return {"id": "", "status": intent["status"], "captured": False, "currency": intent["currency"], "amount": 0}
+
+
+def _of(subject: str) -> dict[str, str]:
+    return {"payment_intent" if subject.startswith("pi_") else "charge": subject}
