@@ -32,6 +32,7 @@ from interlock.errors import (
     OutcomeError,
     PremiseUnreadable,
     Rejected,
+    SettlementUnreadable,
 )
 from interlock.function import EffectFunction
 from interlock.outcomes import Outcome, Reason, Status, Via
@@ -39,6 +40,7 @@ from interlock.ports import Verdict
 from interlock.receipts import Receipt
 from interlock.rules.budgets import Budget
 from interlock.rules.premises import Condition, at_least, at_most, equals, matches, one_of, tolerates, unchanged
+from interlock.settlement import Settlement
 
 __all__ = [
     "AuthorityUnclear",
@@ -70,6 +72,8 @@ __all__ = [
     "Receipt",
     "Recovery",
     "Rejected",
+    "Settlement",
+    "SettlementUnreadable",
     "Status",
     "Verdict",
     "Via",

@@ -12,6 +12,10 @@ KEY_ARGUMENT = "idempotency_key"
 """The argument that the gate supplies. A function or a callback takes it by naming it."""
 
 
+RESULT_ARGUMENT = "value"
+"""The argument by which a callback that is asked after the send takes what the function returned."""
+
+
 class Callback:
     """A function of the user, called with those of the available arguments that it names.
 

@@ -15,6 +15,7 @@ from interlock.errors import ConfigurationError
 from interlock.ports import Capabilities, Verdict
 from interlock.rules.premises import Condition, condition
 from interlock.rules.recovery import DEFAULT_WINDOW_S
+from interlock.settlement import WATCH_FOR_S
 
 log = logging.getLogger("interlock")
 
@@ -30,6 +31,9 @@ class Declaration(NamedTuple):
     allowed: Callable[..., Any] | None = None
     budget: Callable[..., Any] | None = None
     lookup: Callable[..., Any] | None = None
+    settlement: Callable[..., Any] | None = None
+    references: Callable[..., Any] | None = None
+    watch_for: float | timedelta | None = None
     dedupes: bool = False
     window: float | timedelta | None = None
     lookup_lag: float | timedelta = 0.0
@@ -44,6 +48,24 @@ class Declaration(NamedTuple):
     ignore: Iterable[str] = ()
     context: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
     name: str | None = None
+
+
+def watch_for_s(declared: Declaration, effect: str) -> float:
+    """How long an accepted effect is watched; 0 for one that declares no settlement.
+
+    Raises:
+        ConfigurationError: an option that needs `settlement=` is given without it.
+    """
+    if declared.settlement is None:
+        for option, given in (("references", declared.references), ("watch_for", declared.watch_for)):
+            if given is not None:
+                raise ConfigurationError(
+                    f"effect {effect!r}: {option}= is for watching what became of an accepted effect; it needs settlement=."
+                )
+        return 0.0
+    if declared.watch_for is None:
+        return WATCH_FOR_S
+    return seconds("watch_for", declared.watch_for, effect, positive=True)
 
 
 def expectations(declared: Declaration, effect: str, *, arguments: tuple[str, ...]) -> dict[str, Condition]:

@@ -20,6 +20,7 @@ from interlock.journal import Journal, SQLiteJournal
 from interlock.outcomes import Outcome
 from interlock.ports import Clock, SystemClock, Target, Verdict
 from interlock.protocol import CRASH_POINTS, Patience, submit
+from interlock.watch import OnChange, Watcher
 
 log = logging.getLogger("interlock")
 
@@ -102,6 +103,7 @@ class Interlock:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self._runner = Runner(self.journal, self.clock)
         self._effects: dict[str, EffectFunction[Any]] = {}
+        self._watcher = Watcher(self._runner, self._effects.get)
         self._recovered = False
         self._lock = threading.Lock()
 
@@ -127,6 +129,9 @@ class Interlock:
         allowed: Callable[..., Any] | None = None,
         budget: Callable[..., Any] | None = None,
         lookup: Callable[..., Any] | None = None,
+        settlement: Callable[..., Any] | None = None,
+        references: Callable[..., Any] | None = None,
+        watch_for: float | timedelta | None = None,
         dedupes: bool = False,
         window: float | timedelta | None = None,
         lookup_lag: float | timedelta = 0.0,
@@ -157,6 +162,10 @@ class Interlock:
                 cap. Asked right before the send; taken in the very write that lets it be sent, and given back only if it certainly
                 did not happen.
             lookup: finds our own effect by `idempotency_key`: the object or True; None or False if absent. Raise if it cannot be told.
+            settlement: reads what became of the accepted effect, later: a `Settlement`, or None while nothing is known. Also takes `value`:
+                what the function returned, as `outcome.value`. Raise if it cannot be told.
+            references: ids of the service's, from `value`, under which an event can find the effect (`gate.find`).
+            watch_for: how long `gate.watch()` reads it again after it was accepted (seconds or timedelta); by default 120 days.
             dedupes: the service drops a second request with the same `idempotency_key`.
             window: how long it remembers a key (seconds or timedelta). Not said: ten minutes are trusted.
             lookup_lag: how long after a send a look-up may still miss it (an index that lags).
@@ -183,6 +192,9 @@ class Interlock:
             allowed=allowed,
             budget=budget,
             lookup=lookup,
+            settlement=settlement,
+            references=references,
+            watch_for=watch_for,
             dedupes=dedupes,
             window=window,
             lookup_lag=lookup_lag,
@@ -276,6 +288,73 @@ class Interlock:
         self._recovered = True
         return _report(await self._runner.arecover(self.journal.open_effects(), self._find, self._wait_s(wait)))
 
+    def watch(
+        self, *, every_s: float = 60.0, for_s: float = 0.0, on_change: OnChange | None = None
+    ) -> list[Outcome]:
+        """See what became of accepted effects: read those that declare `settlement=` again, and record what changed.
+
+        Each is read more rarely the longer nothing happens, and more rarely still once it has settled, but at least once a day until
+        its `watch_for=` is over. May run in any number of processes and threads: each change is recorded once. What it costs follows
+        what is watched, not what is stored. One effect's failure never stops the others; it is logged, and tried again.
+
+        Args:
+            every_s: the shortest pause between two readings of one effect, in seconds. An effect that has just been accepted is found
+                within that time.
+            for_s: how long to go on, in seconds. By default everything that is due is read once: on a new gate, all that is watched.
+            on_change: told the `Outcome` of each change that this call has recorded. If it raises, that is logged and the change
+                stays on the record: `settlements()` shows it.
+
+        Returns:
+            The changes, in the order in which they were recorded.
+
+        Raises:
+            JournalError: the list of what is watched cannot be read.
+            ConfigurationError: a time that is none.
+
+        **Durable when** `on_change` is called: the change that it is told.
+        **If the process dies** in between, the change is on the record and nobody was told: `settlements()` shows it. If it dies
+        before, the next watch reads it again.
+        """
+        every_s, for_s = self._watch_times(every_s, for_s)
+        return self._watcher.watch(every_s=every_s, for_s=for_s, on_change=on_change)
+
+    async def awatch(
+        self, *, every_s: float = 60.0, for_s: float = 0.0, on_change: OnChange | None = None
+    ) -> list[Outcome]:
+        """As `watch`, without blocking the event loop, several effects at a time."""
+        every_s, for_s = self._watch_times(every_s, for_s)
+        return await self._watcher.awatch(every_s=every_s, for_s=for_s, on_change=on_change)
+
+    def resettle(self, effect_id: str, *, on_change: OnChange | None = None) -> Outcome:
+        """Read one accepted effect again now, watched or not, and record what changed: what to do when an event tells of it.
+
+        Args:
+            effect_id: `outcome.effect_id`, or what `find` gave.
+            on_change: as for `watch`; called only if this very call recorded a change.
+
+        Returns:
+            The effect as it stands now. One that has not landed yet, or was reversed for good, is left as it is.
+
+        Raises:
+            BadInput: the effect is not on this journal.
+            ConfigurationError: its function is not registered, or declares no `settlement=`.
+            SettlementUnreadable: the service could not be read, or gave no clear answer; nothing was written.
+            JournalError: the journal could not do its part.
+        """
+        return self._watcher.resettle(effect_id, on_change=on_change)
+
+    async def aresettle(self, effect_id: str, *, on_change: OnChange | None = None) -> Outcome:
+        """As `resettle`, without blocking the event loop."""
+        return await self._watcher.aresettle(effect_id, on_change=on_change)
+
+    def settlements(self) -> list[Outcome]:
+        """The effects that are watched, reversed ones included, each as it stands on the record: `outcome.settlement` says how."""
+        return self._watcher.settlements()
+
+    def find(self, reference: str) -> list[str]:
+        """Ids of the landed effects that an id of the service's (`references=`) or an idempotency key leads to; often one, or none."""
+        return self.journal.find(reference)
+
     def close(self) -> None:
         """Give up this gate. Sends that still run keep their claim until they end."""
         self.journal.close()
@@ -286,6 +365,10 @@ class Interlock:
     @staticmethod
     def _wait_s(wait: float | timedelta | None) -> float:
         return 0.0 if wait is None else seconds("wait", wait, "recover")
+
+    @staticmethod
+    def _watch_times(every_s: float, for_s: float) -> tuple[float, float]:
+        return seconds("every_s", every_s, "watch", positive=True), seconds("for_s", for_s, "watch")
 
     def _admit(
         self, proposal: Proposal, wait: float | timedelta | None, before: bool, after: bool, crash_at: str

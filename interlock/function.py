@@ -15,9 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from interlock.authority import Permission
 from interlock.binding import Binding
-from interlock.callbacks import KEY_ARGUMENT, Callback
-from interlock.declaration import Declaration, capabilities, exceptions, expectations, seconds
+from interlock.callbacks import KEY_ARGUMENT, RESULT_ARGUMENT, Callback
+from interlock.declaration import Declaration, capabilities, exceptions, expectations, seconds, watch_for_s
 from interlock.effects import Proposal
 from interlock.errors import (
     AuthorityUnclear,
@@ -30,13 +31,16 @@ from interlock.errors import (
     NotSerializable,
     PremiseUnreadable,
     Rejected,
+    SettlementUnreadable,
+    Unanswered,
 )
 from interlock.gate import resolve
-from interlock.ports import Verdict
+from interlock.ports import Verdict, WatchFor
 from interlock.rules.budgets import Budget, several
 from interlock.rules.canonical import derive_id, digest
 from interlock.rules.premises import Condition
 from interlock.rules.values import by_value, decode_result, encode, encode_result, is_text, storable, text_of
+from interlock.settlement import Settlement
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
@@ -97,6 +101,10 @@ class EffectFunction(Generic[A]):
             )
             if callback is not None
         }
+        self.watch_for_s = watch_for_s(declared, name)
+        for role, callback in (("settlement", declared.settlement), ("references", declared.references)):
+            if callback is not None:
+                self._callbacks[role] = self._of_result(role, callback, offered)
         self._premises = self._callbacks.get("premises")
         self._allowed = self._callbacks.get("allowed")
         self.has_premises = self._premises is not None
@@ -252,6 +260,40 @@ class EffectFunction(Generic[A]):
         """Our own effect at the service."""
         return self._look_up(self._binding.arguments(payload, {}), idempotency_key)
 
+    def watch(self, payload: Mapping[str, Any], idempotency_key: str, written: Any) -> WatchFor | None:
+        """How to watch what has just landed. References that cannot be had are logged: the effect has landed all the same."""
+        if not self.watch_for_s:
+            return None
+        # A later attempt has a key of its own; what the service shows of it must lead back to the effect.
+        listed: list[str] = [idempotency_key]
+        references = self._callbacks.get("references")
+        if references is not None:
+            try:
+                given = references(self._with_result(payload, idempotency_key, written))
+                if isinstance(given, str) or not all(reference is None or is_text(reference) for reference in given):
+                    raise BadInput(f"references= gave {given!r:.200}; give a list of the service's ids.")
+                listed += [reference for reference in given if reference]
+            except Exception as error:
+                log.error(
+                    "effect %r: it landed, but references= gave none, so events will not find it; gate.watch() does. %s",
+                    self.name,
+                    text_of(error),
+                    exc_info=error,
+                )
+        return WatchFor(self.watch_for_s, tuple(dict.fromkeys(listed)))
+
+    def read_settlement(self, payload: Mapping[str, Any], idempotency_key: str, written: Any) -> Any:
+        """What became of an accepted effect, as the service has it now: a `Settlement`, None if nothing is known, or an awaitable of it.
+
+        Raises:
+            SettlementUnreadable: it could not be read, or what was read is no settlement.
+        """
+        try:
+            given = self._callbacks["settlement"](self._with_result(payload, idempotency_key, written))
+        except Exception as error:
+            raise self._unsettled(error) from error
+        return self._later(given, self._settled, self._unsettled) if inspect.isawaitable(given) else self._settled(given)
+
     def send(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Call the function."""
         return self._send(payload, {}, idempotency_key)
@@ -262,6 +304,8 @@ class EffectFunction(Generic[A]):
             return Verdict.REJECTED, storable(str(error.reason)) or "rejected"
         if isinstance(error, NotSent):
             return Verdict.NOT_SENT, storable(str(error.reason)) or "not_sent"
+        if isinstance(error, Unanswered):
+            return Verdict.UNKNOWN, "unanswered"
         if self._classify is not None:
             try:
                 verdict: object = self._classify(error)
@@ -384,6 +428,35 @@ class EffectFunction(Generic[A]):
             return self._later(given, self._budgets, self._no_budget)
         return self._budgets(given)
 
+    def _of_result(self, role: str, function: Callable[..., Any], offered: tuple[str, ...]) -> Callback:
+        """A callback that may also take what the effect returned, as `value`."""
+        callback = Callback(function, role=role, effect=self.name, available=(*offered, RESULT_ARGUMENT))
+        if RESULT_ARGUMENT in offered:
+            raise ConfigurationError(
+                f"effect {self.name!r}: {role}= is given the result as {RESULT_ARGUMENT!r}, which is also an argument of the function. "
+                "Give that argument another name."
+            )
+        if role == "references" and callback.is_async:
+            raise ConfigurationError(f"effect {self.name!r}: references= must not be async: it may only look at the result.")
+        return callback
+
+    def _with_result(self, payload: Mapping[str, Any], idempotency_key: str, written: Any) -> dict[str, Any]:
+        arguments = self._binding.arguments(payload, {})
+        return {**arguments, KEY_ARGUMENT: idempotency_key, RESULT_ARGUMENT: self.decode_value(written)}
+
+    def _settled(self, given: Any) -> Settlement | None:
+        if given is None or isinstance(given, Settlement):
+            return given
+        raise SettlementUnreadable(
+            f"effect {self.name!r}: settlement= answered {given!r:.200}. Answer a Settlement, or None if nothing is known yet. "
+            "Nothing was written."
+        )
+
+    def _unsettled(self, error: Exception) -> Exception:
+        return SettlementUnreadable(
+            f"effect {self.name!r}: settlement= raised {text_of(error)}. Nothing was written; it is read again."
+        )
+
     def _look_up(self, arguments: dict[str, Any], idempotency_key: str) -> Any:
         arguments[KEY_ARGUMENT] = idempotency_key
         return self._callbacks["lookup"](arguments)
@@ -436,9 +509,11 @@ class EffectFunction(Generic[A]):
                 )
         return encoded
 
-    def _verdict(self, answer: Any) -> bool:
+    def _verdict(self, answer: Any) -> bool | Permission:
         if answer is True or answer is False:
             return bool(answer)
+        if isinstance(answer, Permission):
+            return answer
         raise AuthorityUnclear(
             f"effect {self.name!r}: allowed= answered {answer!r:.200}. Answer True or False. Nothing was sent."
         )
@@ -479,6 +554,7 @@ class BoundEffect:
         self.classify = effect.classify
         self.encode_value = effect.encode_value
         self.decode_value = effect.decode_value
+        self.watch = effect.watch
 
     def read_facts(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """The premises now, encoded."""

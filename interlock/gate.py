@@ -24,7 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from interlock.effects import History
-from interlock.errors import BadInput, CallbackFailed, JournalError, SimulatedCrash
+from interlock.errors import BadInput, CallbackFailed, JournalError, NotSent, Rejected, SimulatedCrash, Unanswered
 from interlock.journal import Denied, Journal
 from interlock.outcomes import Outcome, Reason, Status
 from interlock.ports import Clock, Liveness, Target, Verdict
@@ -53,7 +53,7 @@ from interlock.protocol import (
     recover_one,
 )
 from interlock.rules.lifecycle import fold
-from interlock.rules.values import repr_of, text_of
+from interlock.rules.values import repr_of, storable, text_of
 
 log = logging.getLogger("interlock")
 
@@ -390,7 +390,7 @@ class _Call:
                     return OverLimit(denied.shortfalls)
             case Send():
                 try:
-                    return self._landing(resolve(target.send(step.payload, step.idempotency_key)))
+                    return self._landing(resolve(target.send(step.payload, step.idempotency_key)), step)
                 except Exception as error:  # noqa: BLE001 - every exception is classified, none is swallowed into "absent"
                     return self._classified(error)
             case Probe():
@@ -403,7 +403,7 @@ class _Call:
                 return resolve(target.is_allowed(step.payload, step.idempotency_key))
             case LookUp():
                 try:
-                    return _seen(resolve(target.look_up(step.payload, step.idempotency_key)), target)
+                    return _seen(resolve(target.look_up(step.payload, step.idempotency_key)), target, step)
                 except Exception as error:  # noqa: BLE001 - a look-up that fails is not absence
                     return _lookup_failed(error)
             case Wait():
@@ -429,7 +429,7 @@ class _Call:
                 return await self._acall("allowed", target.is_allowed, step)
             case LookUp():
                 try:
-                    return _seen(await self._acall("lookup", target.look_up, step), target)
+                    return _seen(await self._acall("lookup", target.look_up, step), target, step)
                 except Exception as error:  # noqa: BLE001 - a look-up that fails is not absence
                     return _lookup_failed(error)
             case Wait():
@@ -507,15 +507,17 @@ class _Call:
 
     async def _aanswer(self, step: Send) -> Answer:
         try:
-            return self._landing(await self._acall("send", self.target.send, step))
+            return self._landing(await self._acall("send", self.target.send, step), step)
         except Exception as error:  # noqa: BLE001 - every exception is classified, none is swallowed into "absent"
             return self._classified(error)
 
-    def _landing(self, raw: Any) -> Landed:
-        return Landed(self.target.encode_value(raw), raw)
+    def _landing(self, raw: Any, step: Send) -> Landed:
+        written = self.target.encode_value(raw)
+        return Landed(written, raw, self.target.watch(step.payload, step.idempotency_key, written))
 
     def _classified(self, error: Exception) -> NotLanded | Unclear:
-        detail = text_of(error)
+        own_words = isinstance(error, NotSent | Rejected | Unanswered) and str(error)
+        detail = storable(own_words) if own_words else text_of(error)
         try:
             verdict, reason = self.target.classify(error)
         except Exception as failed:
@@ -525,6 +527,9 @@ class _Call:
             return NotLanded(verdict, reason, detail)
         if verdict is Verdict.IN_USE:
             return Unclear(detail, in_use=True)
+        if isinstance(error, Unanswered):
+            log.info("%s: %s", self.target.name, detail)
+            return Unclear(detail)
         log.warning(
             "%s raised %s. The gate cannot know whether the effect landed and treats it as unknown. If this error means that it "
             "certainly did not, declare it (rejected_on=, not_sent_on=) or raise Rejected or NotSent.",
@@ -535,19 +540,20 @@ class _Call:
         return Unclear(detail)
 
 
-def _seen(found: Any, target: Target) -> Seen:
+def _seen(found: Any, target: Target, step: LookUp) -> Seen:
     """What a look-up's answer means. Only None and False are absence; an empty or odd answer is unclear, not absent."""
     if found is None or found is False:
         return Seen(found=False)
     if found is True:
-        return Seen(found=True, evidence=True)
+        return Seen(found=True, evidence=True, watch=target.watch(step.payload, step.idempotency_key, None))
     if _says_nothing(found):
         return Seen(
             found=False,
             failed=f"the look-up answered {repr_of(found)}, which does not say whether the effect is there. "
             "Return None or False for absent, and True or the object that was found otherwise.",
         )
-    return Seen(found=True, evidence=target.encode_value(found))
+    written = target.encode_value(found)
+    return Seen(found=True, evidence=written, watch=target.watch(step.payload, step.idempotency_key, written))
 
 
 def _says_nothing(found: Any) -> bool:

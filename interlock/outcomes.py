@@ -136,6 +136,30 @@ _MODEL: Mapping[str, str] = {
 }
 
 
+_SETTLED_PERSON: Mapping[str, str] = {
+    "accepted": "Whether it goes through in the end is not known yet.",
+    "settled": "It has settled since.",
+    "at_risk": "Since then it is at risk: somebody should look at it at the service.",
+    "reversed": "Since then it was reversed, so it does not stand. It is not sent again under this key; a person decides what is "
+    "to be done.",
+}
+"""What is known since an effect was accepted, for one that declares settlement."""
+
+
+
+def _accepted(text: str) -> str:
+    """The sentence for an effect that may still fail: accepted is all that is known of it."""
+    return text.replace("It was done,", "The service accepted it,", 1).replace("had been done before", "had been accepted before", 1)
+
+
+_SETTLED_MODEL: Mapping[str, str] = {
+    "accepted": "Accepted by the service; whether it goes through is not known yet. Do not ask again.",
+    "settled": "Done, and it has settled. Do not ask again.",
+    "at_risk": "It was accepted, but is at risk since, so do not call it final. Do not ask again; a person has to look.",
+    "reversed": "It was accepted, but has been reversed since: it does not stand. Do not ask again; a person has to decide what to do.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one effect.
@@ -157,6 +181,8 @@ class Outcome:
         owner: the worker that holds the claim, for IN_FLIGHT.
         since: when it was dispatched, RFC 3339, for an effect that was.
         detail: what happened in words, where there is more to say than the reason.
+        settlement: for an effect that declares `settlement=` and landed: `accepted` (nothing is known since), `settled`, `at_risk` or
+            `reversed`; empty otherwise. `detail` is its reason then.
         history: the chain as it stood when this was answered.
     """
 
@@ -174,6 +200,7 @@ class Outcome:
     owner: str = ""
     since: str = ""
     detail: str = ""
+    settlement: str = ""
     history: History | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -189,6 +216,8 @@ class Outcome:
     def for_person(self) -> str:
         """One plain sentence or two for a person, with what changed."""
         text = _PERSON.get(str(self)) or _PERSON.get(self.status) or "It was refused. Nothing was sent."
+        if self.settlement:
+            text = f"{_accepted(text)} {_SETTLED_PERSON[self.settlement]}"
         for name, change in self.changes.items():
             if "holders" in change:
                 continue  # a budget: `detail` says it
@@ -199,6 +228,8 @@ class Outcome:
     @property
     def for_model(self) -> str:
         """One plain sentence to hand back to a model: says whether asking again can help."""
+        if self.settlement:
+            return _SETTLED_MODEL[self.settlement]
         return _MODEL.get(str(self)) or _MODEL.get(self.status) or "Refused. Calling again will not help."
 
     def raise_for_status(self) -> Outcome:

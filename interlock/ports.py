@@ -125,6 +125,18 @@ class Capabilities:
         return 1 if self.dedupes else 2 if self.can_look_up else 3
 
 
+class WatchFor(NamedTuple):
+    """How an accepted effect is watched.
+
+    Attributes:
+        for_s: for how long from its acceptance on, in seconds.
+        references: ids of the service's under which an event can find it.
+    """
+
+    for_s: float
+    references: tuple[str, ...] = ()
+
+
 class Target(Protocol):
     """What the gate knows of an effect function.
 
@@ -168,6 +180,15 @@ class Target(Protocol):
 
     def look_up(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Our own effect as the service has it, or None/False."""
+
+    def watch(self, payload: Mapping[str, Any], idempotency_key: str, written: Any) -> WatchFor | None:
+        """How to watch what has just landed, or None if the effect declares no settlement; never raises, since it has landed.
+
+        Args:
+            payload: its arguments.
+            idempotency_key: the key that it landed under.
+            written: the JSON form of its result.
+        """
 
     def send(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Do it."""

@@ -17,17 +17,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from interlock.authority import Permission
 from interlock.effects import Draft, Entry, History, Kind, Proposal
 from interlock.errors import BadInput, CallbackFailed
 from interlock.journal import BUDGET, Guard
 from interlock.outcomes import STATUS_OF_VIA, Outcome, Reason, Status, Via
-from interlock.ports import Capabilities, Clock, Liveness, Target, Verdict
+from interlock.ports import Capabilities, Clock, Liveness, Target, Verdict, WatchFor
 from interlock.rules.budgets import Budget, Shortfall
 from interlock.rules.canonical import derive_id
 from interlock.rules.lifecycle import State, fold
 from interlock.rules.premises import Judgement, judge, same
 from interlock.rules.recovery import Action, Checks, Found, Resend, decide, elapsed_s, is_window_open, surely_elapsed_s
 from interlock.rules.values import storable
+from interlock.settlement import settlement_of
 
 POLL_S = 0.02
 """First pause while another sender is alive and the caller wants to wait, in seconds; doubles up to `POLL_MAX_S`."""
@@ -135,10 +137,14 @@ class OverLimit(NamedTuple):
 
 
 class Landed(NamedTuple):
-    """The service did it. `value` is the JSON form of what the function returned, `raw` the live object."""
+    """The service did it. `value` is the JSON form of what the function returned, `raw` the live object.
+
+    `watch`: for an effect that declares settlement, how long it is watched and under which references an event finds it.
+    """
 
     value: Any
     raw: Any = None
+    watch: WatchFor | None = None
 
 
 class NotLanded(NamedTuple):
@@ -163,6 +169,7 @@ class Seen(NamedTuple):
     found: bool
     evidence: Any = None
     failed: str = ""
+    watch: WatchFor | None = None
 
 
 class Sighting(NamedTuple):
@@ -222,6 +229,14 @@ def rfc3339(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds")
 
 
+def watched(watch: WatchFor | None, clock: Clock) -> dict[str, Any]:
+    """What a COMMITTED entry says of how its effect is watched from now on; nothing for an effect that declares no settlement."""
+    if watch is None:
+        return {}
+    until = rfc3339(clock.now() + timedelta(seconds=watch.for_s))
+    return {"watch": {"until": until, "references": list(watch.references)}}
+
+
 def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patience) -> Run:
     """Take one approved request to its outcome: at most one send of it, ever, by anybody.
 
@@ -241,7 +256,7 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
         payload = state.proposed["payload"] if again else proposal.payload
         now = (yield ReadFacts(payload, key)) if target.has_premises else None
         seen = state.proposed.get("seen") if again else now if proposal.fresh else proposal.seen
-        allowed: bool = (yield Authorize(payload, key)) if target.has_authority else True
+        allowed: bool | Permission = (yield Authorize(payload, key)) if target.has_authority else True
         judgement = None if now is None else judge(target.conditions(payload), now if seen is None else seen, now)
         at = rfc3339(clock.now())
         record: dict[str, Any] = {
@@ -254,7 +269,7 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
         if seen is not None:
             record["seen"] = seen
         proposed = Draft(Kind.PROPOSED, at, record)
-        checks: dict[str, Any] = {"allowed": allowed}
+        checks: dict[str, Any] = _permission(allowed)
         if judgement is not None:
             checks["premises"] = judgement.verdicts
 
@@ -303,7 +318,8 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
             if written is None:
                 continue
             history = written
-        return _outcome(Status.REFUSED, history, proposal, reason=reason, changes=_changes(judgement))
+        detail = checks.get("why", "")
+        return _outcome(Status.REFUSED, history, proposal, reason=reason, changes=_changes(judgement), detail=detail)
 
 
 def _over_limit(
@@ -466,11 +482,13 @@ def recover_one(
         at = rfc3339(clock.now())
         if action is Action.SETTLE:
             value = None if extra["evidence"] is True else extra["evidence"]
-            draft = Draft(Kind.COMMITTED, at, {"via": str(Via.QUERY), "value": value, **extra})
+            watch = watched(asked.watch if asked is not None else None, clock)
+            draft = Draft(Kind.COMMITTED, at, {"via": str(Via.QUERY), "value": value, **extra, **watch})
         elif action is Action.REFUSE:
             stale = checks is Checks.STALE
             refused = Reason.STALE_PREMISE_AT_RECOVERY if stale else Reason.LEASE_AT_RECOVERY
-            draft = Draft(Kind.REFUSED, at, {"reason": str(refused), **extra})
+            why_not = {"detail": recheck["why"]} if not stale and "why" in recheck else {}
+            draft = Draft(Kind.REFUSED, at, {"reason": str(refused), **why_not, **extra})
         elif action is Action.FAIL:
             failed = "rejected" if resend is Resend.REJECTED else "absent"
             draft = Draft(Kind.FAILED, at, {"reason": failed, "detail": detail, **extra})
@@ -491,6 +509,7 @@ class _Asked(NamedTuple):
     evidence: Any
     failed: str
     trusted_in_s: float
+    watch: WatchFor | None = None
 
 
 def _ask(
@@ -504,7 +523,7 @@ def _ask(
         found = Found.FAILED
     else:
         found = Found.NOT_YET if trusted_in_s > 0 else Found.ABSENT
-    return _Asked(found, seen.evidence, seen.failed, trusted_in_s)
+    return _Asked(found, seen.evidence, seen.failed, trusted_in_s, seen.watch)
 
 
 def _unsettled_s(
@@ -536,7 +555,8 @@ def late_answer(
     while True:
         current: History = yield Load(history.effect_id)
         if isinstance(answer, Landed) and current.kind in (Kind.DISPATCHED, Kind.AMBIGUOUS, Kind.REFUSED, Kind.FAILED):
-            kind, data = Kind.COMMITTED, {"via": str(Via.LATE_ANSWER), "value": answer.value}
+            watch = watched(answer.watch, clock)
+            kind, data = Kind.COMMITTED, {"via": str(Via.LATE_ANSWER), "value": answer.value, **watch}
         elif isinstance(answer, NotLanded) and current.head == history.head and len(_dispatches(history)) == 1:
             kind, data = Kind.FAILED, {"reason": answer.reason, "detail": answer.detail}
         else:
@@ -576,7 +596,8 @@ def _conclude(
 ) -> Generator[Step, Any, Outcome | _Again]:
     """From the answer to a send to its outcome."""
     if isinstance(answer, Landed):
-        draft = Draft(Kind.COMMITTED, rfc3339(clock.now()), {"via": str(via), "value": answer.value})
+        data: dict[str, Any] = {"via": str(via), "value": answer.value, **watched(answer.watch, clock)}
+        draft = Draft(Kind.COMMITTED, rfc3339(clock.now()), data)
         written: History | None = yield Append(history, (draft,))
         if written is None:
             # Somebody who could not know that we live concluded without us. Our answer is the truth.
@@ -607,14 +628,22 @@ def _conclude(
     return _Again(sent, answer.detail, pause)
 
 
+def _permission(allowed: bool | Permission) -> dict[str, Any]:
+    """The answer of whoever was asked for permission, for the record: with the approval, and why not, where that was said."""
+    if not isinstance(allowed, Permission):
+        return {"allowed": allowed}
+    said = {"approval": allowed.approval, "why": allowed.why}
+    return {"allowed": allowed.allowed, **{name: storable(text) for name, text in said.items() if text}}
+
+
 def _recheck(
     state: State, target: Target, payload: Mapping[str, Any], key: str
 ) -> Generator[Step, Any, tuple[Checks, dict[str, Any], Judgement | None]]:
     """Permission, then premises, as they are now."""
     seen = state.proposed.get("seen")
     try:
-        allowed: bool = (yield Authorize(payload, key)) if target.has_authority else True
-        record: dict[str, Any] = {"allowed": allowed}
+        allowed: bool | Permission = (yield Authorize(payload, key)) if target.has_authority else True
+        record: dict[str, Any] = _permission(allowed)
         judgement: Judgement | None = None
         if seen is not None and target.has_premises:
             now = yield ReadFacts(payload, key)
@@ -721,7 +750,19 @@ def _replay(history: History, state: State, target: Target) -> Outcome:
         evidence=committed.data.get("evidence"),
         since=_since(state),
         history=history,
+        **settled_as(history),
     )
+
+
+def settled_as(history: History) -> dict[str, Any]:
+    """What an outcome says of the settlement of a landed effect."""
+    settlement, reason = settlement_of(history)
+    return {"settlement": settlement, "detail": reason} if settlement else {}
+
+
+def outcome_of(history: History, target: Target | None) -> Outcome:
+    """The outcome that a history stands for, whether its function is known or not."""
+    return _outcome_of(history, fold(history), target)
 
 
 def _committed(history: History) -> Entry:
@@ -754,7 +795,7 @@ def _waiting(
 
 
 def _outcome_of(
-    history: History, state: State, target: Target, *, raw: Any = None, changes: Mapping[str, Any] | None = None
+    history: History, state: State, target: Target | None, *, raw: Any = None, changes: Mapping[str, Any] | None = None
 ) -> Outcome:
     """The outcome that a history stands for."""
     name, key = state.proposed["effect"], state.proposed["key"]
@@ -768,11 +809,12 @@ def _outcome_of(
             key,
             history.effect_id,
             via=via,
-            value=target.decode_value(committed.data["value"]),
+            value=committed.data["value"] if target is None else target.decode_value(committed.data["value"]),
             raw=raw,
             evidence=committed.data.get("evidence", committed.data["value"]),
             since=_since(state),
             history=history,
+            **settled_as(history),
         )
     common: dict[str, Any] = {"since": _since(state), "history": history, "detail": last.get("detail", "")}
     if state.kind is Kind.REFUSED:

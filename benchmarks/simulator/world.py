@@ -35,7 +35,7 @@ from benchmarks.simulator.state import (
 )
 from interlock import gate
 from interlock.effects import History, Kind, Proposal
-from interlock.errors import AuthorityUnclear, JournalError, JournalUnavailable, PremiseUnreadable
+from interlock.errors import AuthorityUnclear, BudgetUnclear, JournalError, JournalUnavailable, PremiseUnreadable
 from interlock.journal._base import Prepared
 from interlock.journal._memory import MemoryJournal, MemoryStore
 from interlock.outcomes import Outcome
@@ -50,6 +50,7 @@ from interlock.protocol import (
     LookUp,
     NotLanded,
     Patience,
+    ReadBudgets,
     ReadFacts,
     Run,
     Send,
@@ -57,6 +58,8 @@ from interlock.protocol import (
     Wait,
     submit,
 )
+from interlock.rules.budgets import Budget as Cap
+from interlock.rules.budgets import Holder, reserved
 from interlock.rules.canonical import derive_id, digest
 from interlock.rules.premises import Condition
 
@@ -76,6 +79,7 @@ WALL_BACK_S = 25 * 3600.0
 FAULTY_STEPS = {
     Authorize: "unreadable",
     ReadFacts: "unreadable",
+    ReadBudgets: "unreadable",
     LookUp: "failed",
     Append: "down",
     Dispatch: "down",
@@ -100,6 +104,14 @@ class SimulatedTarget:
         self.hand_refunded = False
         self.revoked = False
         self.found: Any = None
+        self.budgets: tuple[Cap, ...] = ()
+
+    @property
+    def has_budget(self) -> bool:
+        return bool(self.budgets)
+
+    def read_budgets(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
+        return self.budgets
 
     def conditions(self, payload: Mapping[str, Any]) -> Mapping[str, Condition]:
         return {}
@@ -121,6 +133,9 @@ class SimulatedTarget:
 
     def classify(self, error: BaseException) -> tuple[Verdict, str]:
         raise AssertionError("the simulator classifies its answers itself")
+
+    def watch(self, payload: Mapping[str, Any], idempotency_key: str, written: Any) -> None:
+        """It declares no settlement."""
 
     def encode_value(self, raw: Any) -> Any:
         return raw
@@ -151,16 +166,19 @@ class World:
     Args:
         scenario: what there is and what may go wrong.
         merge: whether places in a run that freeze alike count as one (see `runs`).
+        budgets: the caps that the effect shares with others; what those hold is set from outside, in `others`.
     """
 
-    def __init__(self, scenario: Scenario, *, merge: bool = True) -> None:
+    def __init__(self, scenario: Scenario, *, merge: bool = True, budgets: tuple[Cap, ...] = ()) -> None:
         self.scenario = scenario
         self.capabilities = scenario.capabilities
         self.runs = Runs(self._make, merge=merge)
         self.crash_points: set[str] = set()
         self.outcomes: dict[str, int] = {}
         self._last_result = ""
+        self.others: dict[str, dict[str, Holder]] = {}
         self._target = SimulatedTarget(scenario.capabilities)
+        self._target.budgets = budgets
         self._clock = VirtualClock()
         self._store = MemoryStore()
         self._journals: dict[str, SimulatedJournal] = {}
@@ -204,6 +222,8 @@ class World:
         if worker.phase != "ready":
             return False
         kind = type(self.runs[worker.node].step)
+        if kind is ReadBudgets:
+            return True
         if kind is Authorize:
             return state.revoked or not state.budget.events or "revoke" not in self.scenario.events
         if kind is ReadFacts:
@@ -386,6 +406,10 @@ class World:
             else:
                 worker = worker._replace(facts_hold=answer == self._seen(state, answer))
             return self._answered(_put(state, index, worker), index, answer)
+        if isinstance(step, ReadBudgets):
+            if choice == "unreadable":
+                return self._answered(state, index, BudgetUnclear("simulated"), raised=True)
+            return self._answered(state, index, self._call(index, worker, name).perform(step))
         if isinstance(step, LookUp):
             if choice == "failed":
                 return self._answered(state, index, gate._lookup_failed(TimeoutError("simulated")))
@@ -405,7 +429,7 @@ class World:
             return self._saved(state, index, _ended(worker))
         finally:
             journal.is_down = False
-        if kind is Load or (kind is Dispatch and answer is not None):
+        if kind is Load or (kind is Dispatch and type(answer) is History):
             if kind is Dispatch:
                 check_dispatch(worker, name, answer)
             worker = worker._replace(allowed=None, facts_hold=None)
@@ -673,6 +697,11 @@ class World:
         store.effects.clear()
         if state.entries:
             store.effects[EFFECT_ID] = [entry for entry, _ in state.entries]
+        store.reservations.clear()
+        for budget, holders in self.others.items():
+            store.reservations[budget] = dict(holders)
+        for budget, amount in reserved(entry for entry, _ in state.entries).items():
+            store.reservations.setdefault(budget, {})[EFFECT_ID] = Holder(EFFECT, KEY, amount)
         store.open.clear()
         store.open.update(state.open)
         store.places.clear()

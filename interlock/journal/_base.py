@@ -27,6 +27,7 @@ from interlock.errors import BadInput, JournalCorrupt, JournalTooNew
 from interlock.ports import Liveness
 from interlock.rules.budgets import STANDS_AFTER, Shortfall, asked, reserved
 from interlock.rules.lifecycle import OPEN, check_transition
+from interlock.settlement import ACCEPTED, STATE_OF, Watched, watch_of
 
 _decode = json.JSONDecoder().decode
 _HOLDS = "budget"
@@ -85,6 +86,24 @@ class Prepared(NamedTuple):
     releases: tuple[tuple[str, int], ...] = ()
     reserves: tuple[tuple[str, int], ...] = ()
     key: str = ""
+
+
+WATCHING = frozenset({Kind.COMMITTED, *STATE_OF})
+"""The kinds of entry that can change the list of watched effects."""
+
+
+def watched_after(entry: Entry, name: str, before: Watched | None) -> Watched | None:
+    """The row of an effect in the list of watched effects once an entry of one of the kinds in `WATCHING` was written.
+
+    Args:
+        entry: the new entry.
+        name: name of the effect.
+        before: its row so far; None for an effect that is not watched, and settlement entries alone do not change that.
+    """
+    watch = watch_of(entry)
+    if watch is not None:
+        return Watched(entry.effect_id, name, watch.until, ACCEPTED, entry.at)
+    return before if before is None else before._replace(state=STATE_OF.get(entry.kind, before.state), since=entry.at)
 
 
 class Verification(NamedTuple):
@@ -232,6 +251,19 @@ class Journal(abc.ABC):
         return self._open_ids()
 
     @final
+    def watched(self, *, after: str = "") -> list[Watched]:
+        """Effects whose settlement is watched until later than `after` (RFC 3339 text, UTC), the first to end first.
+
+        Costs what it lists, not what is stored. Those that were reversed are listed too, until their watch ends.
+        """
+        return self._watched(after)
+
+    @final
+    def find(self, reference: str) -> list[str]:
+        """Effect ids of the landed effects that an id of the service's refers to, in the order of their text. Costs what it finds."""
+        return self._find(reference)
+
+    @final
     def liveness(self, worker: str, effect_id: str, n: int) -> Liveness:
         """What can be proven about the worker that wrote entry `n` (DISPATCHED) of that effect."""
         return self._liveness(worker, effect_id, n)
@@ -249,6 +281,8 @@ class Journal(abc.ABC):
         problems: list[str] = []
         heads: dict[str, tuple[str, int, Kind]] = {}
         names: dict[str, str] = {}
+        watched: dict[str, Watched] = {}
+        found_by: set[tuple[str, str]] = set()
         sent: dict[str, dict[str, int]] = {}
         link = ""
         count = 0
@@ -273,11 +307,18 @@ class Journal(abc.ABC):
                         sent[effect_id] = asked(entry.data)
                 if n == 0:
                     names[effect_id] = sys.intern(str(entry.data.get("effect", "")))
+                if entry.kind in WATCHING:
+                    now = watched_after(entry, names.get(effect_id, ""), watched.get(effect_id))
+                    if now is not None:
+                        watched[effect_id] = now
+                    watch = watch_of(entry)
+                    found_by.update((reference, effect_id) for reference in (watch.references if watch else ()))
             except Exception as error:  # noqa: BLE001 - every defect becomes a sentence; verify never stops at the first
                 problems.append(f"entry {count}: {error}")
                 heads[effect_id] = (stored_hash, n + 1, before or Kind.PROPOSED)
         try:
             problems += self._check_index(heads, names)
+            problems += self._check_watched(watched, found_by)
             problems += self._check_reservations(
                 {
                     (budget, effect_id, amount)
@@ -334,6 +375,18 @@ class Journal(abc.ABC):
         ]
         return problems
 
+    def _check_watched(self, watched: Mapping[str, Watched], found_by: set[tuple[str, str]]) -> list[str]:
+        listed = {row.effect_id: row for row in self._watched("")}
+        problems = [
+            f"effect {effect_id}: the list of watched effects does not say of it what its entries say"
+            for effect_id in sorted(watched.keys() | listed.keys())
+            if watched.get(effect_id) != listed.get(effect_id)
+        ]
+        return problems + [
+            f"effect {effect_id}: the index of references and its entries do not agree on {reference!r}"
+            for reference, effect_id in sorted(found_by ^ set(self._references()))
+        ]
+
     @abc.abstractmethod
     def begin_send(self, effect_id: str, n: int) -> None:
         """Say, before entry `n` (DISPATCHED) is written, that this worker is about to send. Kept in memory only."""
@@ -377,6 +430,18 @@ class Journal(abc.ABC):
     def _reservations(self) -> tuple[list[tuple[str, str, int]], dict[str, int]]:
         """(budget key, effect id, amount) of every reservation, and the sum by budget key as it is kept. None where it keeps none."""
         return [], {}
+
+    @abc.abstractmethod
+    def _watched(self, after: str) -> list[Watched]:
+        """As `watched`, ordered by `until`, then by effect id. `_commit` keeps the list, by `watched_after`, with the entries."""
+
+    @abc.abstractmethod
+    def _find(self, reference: str) -> list[str]:
+        """As `find`. `_commit` keeps the index, by `watch_of`, with the entries."""
+
+    @abc.abstractmethod
+    def _references(self) -> list[tuple[str, str]]:
+        """(reference, effect id) of the whole index, for `verify`."""
 
     def _snapshot(self) -> contextlib.AbstractContextManager[None]:
         """Within it, `_scan`, `_open_ids`, `_check_heads` and `_reservations` show one moment to this thread."""

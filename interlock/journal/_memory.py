@@ -5,6 +5,7 @@ Nothing here survives the process. Each `MemoryJournal` object is one worker; se
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import threading
@@ -14,9 +15,10 @@ from dataclasses import dataclass, field
 
 from interlock.effects import Entry
 from interlock.errors import ConfigurationError, JournalError
-from interlock.journal._base import BUDGET, Denied, Journal, Prepared, link_hash
+from interlock.journal._base import BUDGET, WATCHING, Denied, Journal, Prepared, link_hash, watched_after
 from interlock.ports import Liveness
 from interlock.rules.budgets import HOLDERS_TOLD, Holder, Shortfall, has_room
+from interlock.settlement import Watched, watch_of
 
 _numbers = itertools.count(1)
 
@@ -32,6 +34,9 @@ class MemoryStore:
         open: place and name of each open effect.
         workers: every worker by id.
         reservations: by budget key, then by effect, who holds how much.
+        watched: the row of each effect that was ever watched.
+        horizons: (end of its watch, effect id) of each, in that order.
+        references: (the service's id, effect id), in that order.
     """
 
     order: list[tuple[Entry, str]] = field(default_factory=list)
@@ -40,6 +45,9 @@ class MemoryStore:
     open: dict[str, tuple[int, str]] = field(default_factory=dict)
     workers: dict[str, MemoryJournal] = field(default_factory=dict)
     reservations: dict[str, dict[str, Holder]] = field(default_factory=dict)
+    watched: dict[str, Watched] = field(default_factory=dict)
+    horizons: list[tuple[str, str]] = field(default_factory=list)
+    references: list[tuple[str, str]] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -138,7 +146,22 @@ class MemoryJournal(Journal):
                 store.open[prepared.effect_id] = (place, prepared.name)
             else:
                 store.open.pop(prepared.effect_id, None)
+            for entry in prepared.entries:
+                if entry.kind in WATCHING:
+                    self._watch(entry, prepared.name)
             return True
+
+    def _watch(self, entry: Entry, name: str) -> None:
+        """Keep the list of watched effects and the index of references with an entry."""
+        store, effect_id = self.store, entry.effect_id
+        row = watched_after(entry, name, store.watched.get(effect_id))
+        if row is not None:
+            store.watched[effect_id] = row
+        watch = watch_of(entry)
+        if watch is not None:
+            bisect.insort(store.horizons, (watch.until, effect_id))
+            for reference in watch.references:
+                bisect.insort(store.references, (reference, effect_id))
 
     def _reserve(self, prepared: Prepared) -> None:
         """Judge the guards, then give back and take what the write says."""
@@ -171,6 +194,24 @@ class MemoryJournal(Journal):
             self._check_usable()
             listed = sorted((place, effect_id, name) for effect_id, (place, name) in self.store.open.items())
         return [(effect_id, name) for _, effect_id, name in listed]
+
+    def _watched(self, after: str) -> list[Watched]:
+        with self.store.lock:
+            self._check_usable()
+            first = bisect.bisect_right(self.store.horizons, after, key=lambda horizon: horizon[0])
+            return [self.store.watched[effect_id] for _, effect_id in self.store.horizons[first:]]
+
+    def _find(self, reference: str) -> list[str]:
+        with self.store.lock:
+            self._check_usable()
+            references = self.store.references
+            first = bisect.bisect_left(references, reference, key=lambda pair: pair[0])
+            last = bisect.bisect_right(references, reference, key=lambda pair: pair[0])
+            return [effect_id for _, effect_id in references[first:last]]
+
+    def _references(self) -> list[tuple[str, str]]:
+        with self.store.lock:
+            return list(self.store.references)
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[None]:

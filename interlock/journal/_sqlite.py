@@ -39,8 +39,8 @@ from interlock.errors import (
     JournalUnavailable,
     JournalUnsuitable,
 )
-from interlock.journal import _reservations, liveness
-from interlock.journal._base import BUDGET, Denied, Journal, Prepared
+from interlock.journal import _reservations, _watches, liveness
+from interlock.journal._base import BUDGET, WATCHING, Denied, Journal, Prepared
 from interlock.journal._group import GroupCommit, Result
 from interlock.journal._index import (
     ALL_HEADS,
@@ -60,6 +60,7 @@ from interlock.journal._index import (
     raw,
 )
 from interlock.ports import Liveness
+from interlock.settlement import STATE_OF, Watched, watch_of
 
 APPLICATION_ID = 0x494E544C
 """Marks the file as a journal of ours ("INTL")."""
@@ -550,6 +551,15 @@ class SQLiteJournal(Journal):
             for seq, effect_id, body, stored, link in rows:  # noqa: B007 - the last one is where the next page begins
                 yield effect_id, raw(body), raw(stored).hex(), raw(link).hex()
 
+    def _watched(self, after: str) -> list[Watched]:
+        return _watches.watched(self._query, after)
+
+    def _find(self, reference: str) -> list[str]:
+        return _watches.find(self._query, reference)
+
+    def _references(self) -> list[tuple[str, str]]:
+        return _watches.references(self._query)
+
     def _reservations(self) -> tuple[list[tuple[str, str, int]], dict[str, int]]:
         return _reservations.read(self._query)
 
@@ -590,12 +600,19 @@ class SQLiteJournal(Journal):
 
 def _has_more_to_write(prepared: Prepared) -> bool:
     """Whether a write is more than its entries."""
-    return _reservations.has_to_do(prepared)
+    return _reservations.has_to_do(prepared) or any(
+        entry.kind in WATCHING and (entry.kind in STATE_OF or watch_of(entry) is not None) for entry in prepared.entries
+    )
 
 
 def _admit(execute: Execute, prepared: Prepared) -> Denied | None:
     """Judge the guards of a write whose head has held, and write what it has beside its entries."""
-    return _reservations.reserve(execute, prepared) if _reservations.has_to_do(prepared) else None
+    denied = _reservations.reserve(execute, prepared) if _reservations.has_to_do(prepared) else None
+    if denied is None:
+        for entry in prepared.entries:
+            if entry.kind in WATCHING:
+                _watches.keep(execute, entry, prepared.name)
+    return denied
 
 
 def _patiently(step: Callable[[], T]) -> T:

@@ -2,7 +2,7 @@
 
     nothing -> PROPOSED -> AUTHORIZED -> DISPATCHED -> COMMITTED | REFUSED | FAILED | AMBIGUOUS
                   |            |             |  ^           |
-                  +-> REFUSED  +-> REFUSED   +--+ resend    +-> SETTLED | REVERSED | AT_RISK
+                  +-> REFUSED  +-> REFUSED   +--+ resend    +-> SETTLED <-> AT_RISK -> REVERSED, the end
 
 Theory of operation. An effect's history is a list of entries; its state is the fold of that list and nothing else.
 DISPATCHED is the point of no return: from there on, silence is not "no effect". A worker that finds an effect DISPATCHED
@@ -11,6 +11,9 @@ claim, and the conditional append makes sure that there is one such entry, not t
 
 REFUSED and FAILED end a decision, not an effect: a new PROPOSED may follow. After FAILED (certainly not landed) the next
 dispatch is a new attempt with an idempotency key of its own, because services replay a remembered failure.
+
+SETTLED and AT_RISK follow one another as often as the service says so, each anew for a new reason. REVERSED says that the effect was
+undone for good: nothing follows it.
 
 A late answer counts: a send that its own gate had stopped waiting for may still say COMMITTED after the effect was judged
 AMBIGUOUS or REFUSED by others. The truth wins, and the chain shows both.
@@ -39,7 +42,7 @@ TRANSITIONS: Mapping[Kind | None, frozenset[Kind]] = {
     Kind.AMBIGUOUS: frozenset({Kind.RESOLVED, Kind.COMMITTED}),
     Kind.RESOLVED: frozenset({Kind.COMMITTED}) | _SETTLEMENT,
     Kind.SETTLED: _SETTLEMENT,
-    Kind.REVERSED: _SETTLEMENT,
+    Kind.REVERSED: frozenset(),
     Kind.AT_RISK: _SETTLEMENT,
 }
 """For each last entry, the kinds that may follow it. The journal asserts this on write and again on read."""

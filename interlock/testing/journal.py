@@ -16,6 +16,7 @@ from interlock.effects import Draft, History, Kind
 from interlock.errors import IllegalTransition, InterlockError, JournalError
 from interlock.journal import Guard, Journal
 from interlock.ports import Liveness
+from interlock.settlement import Watched
 
 _AT = "2026-03-01T12:00:00+00:00"
 _CHAIN = (Kind.PROPOSED, Kind.AUTHORIZED, Kind.DISPATCHED)
@@ -344,6 +345,93 @@ class JournalContract:
         self.write(journal, "m", (Kind.PROPOSED,))
         assert [effect_id for effect_id, _ in journal.open_effects()] == ["z", "m", "a"]
 
+    # --- settlement ----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def land(journal: Journal, effect_id: str, until: str, *references: str) -> History:
+        """Append to an effect what makes it a landed one that is watched until then."""
+        watch = {"until": until, "references": list(references)}
+        history = JournalContract.write(journal, effect_id)
+        after = journal.append(history, [draft(Kind.COMMITTED, via="send", value=None, watch=watch)])
+        assert after is not None
+        return after
+
+    def test_watched_effects_are_those_within_their_horizon(self) -> None:
+        """An effect that landed with a watch is listed until that ends, the first to end first; one without is never listed."""
+        journal = self.journal()
+        assert journal.watched() == []
+        self.land(journal, "late", "2026-06-02", "re_1")
+        self.land(journal, "early", "2026-06-01", "re_2")
+        self.write(journal, "plain", (*_CHAIN, Kind.COMMITTED))
+        self.write(journal, "open")
+        for seen in (journal, self.journal(), self.restarted(journal)):
+            assert seen.watched() == [
+                Watched("early", "pay", "2026-06-01", "accepted", _AT),
+                Watched("late", "pay", "2026-06-02", "accepted", _AT),
+            ]
+            assert [row.effect_id for row in seen.watched(after="2026-06-01")] == ["late"]
+            assert seen.watched(after="2026-06-02") == []
+        assert journal.verify().problems == ()
+
+    def test_the_list_of_watched_effects_follows_the_entries(self) -> None:
+        """Each settlement entry moves the state in the list, with the moment it was written, however many come in one append."""
+        journal = self.journal()
+        self.land(journal, "e1", "2026-06-01")
+        for kinds, state in (
+            ((Kind.SETTLED,), "settled"),
+            ((Kind.AT_RISK,), "at_risk"),
+            ((Kind.SETTLED, Kind.AT_RISK, Kind.SETTLED), "settled"),
+            ((Kind.REVERSED,), "reversed"),
+        ):
+            later = f"2026-03-0{len(state)}"
+            assert journal.append(journal.load("e1"), [Draft(kind, later, {}) for kind in kinds]) is not None
+            assert journal.watched() == [Watched("e1", "pay", "2026-06-01", state, later)]
+        self.write(journal, "plain", (*_CHAIN, Kind.COMMITTED))
+        self.write(journal, "plain", (Kind.SETTLED,))
+        assert len(journal.watched()) == 1
+        assert self.restarted(journal).verify().problems == ()
+
+    def test_a_loser_changes_neither_list_nor_index(self) -> None:
+        """An append that is refused, lost or illegal leaves the list of watched effects and the index of references as they were."""
+        journal, other = self.journal(), self.journal()
+        history = self.write(journal, "e1")
+        assert self.write(other, "e1", (Kind.REFUSED,)) is not None
+        watch = {"until": "2026-06-01", "references": ["re_1"]}
+        assert journal.append(history, [draft(Kind.COMMITTED, watch=watch)]) is None
+        with _raises(IllegalTransition):
+            journal.append(History("e2"), [draft(Kind.COMMITTED, effect="pay", watch=watch)])
+        assert journal.watched() == []
+        assert journal.find("re_1") == []
+
+    def test_a_reference_leads_to_its_effects(self) -> None:
+        """What the service calls something leads to every landed effect that named it, exactly, also after the watch has ended."""
+        journal = self.journal()
+        assert journal.find("re_1") == []
+        self.land(journal, "e2", "2026-06-01", "re_2", "ch_1", "ch_1")
+        self.land(journal, "e1", "2026-06-01", "re_1", "ch_1")
+        self.write(journal, "e1", (Kind.REVERSED,))
+        for seen in (journal, self.restarted(journal)):
+            assert seen.find("ch_1") == ["e1", "e2"]
+            assert (seen.find("re_1"), seen.find("re_2")) == (["e1"], ["e2"])
+            for other in ("", "ch", "CH_1", "ch_1 ", "%", "ch_"):
+                assert seen.find(other) == []
+        assert journal.verify().problems == ()
+
+    def test_a_watch_that_is_none_is_no_watch(self) -> None:
+        """Data that only looks like a watch, as another version may write it, is kept and watches nothing."""
+        journal = self.journal()
+        none: list[Any] = [None, 7, [], {}, {"until": 5}, {"until": ""}, {"references": ["re_1"]}]
+        for number, watch in enumerate(none):
+            self.write(journal, f"e{number}")
+            assert journal.append(journal.load(f"e{number}"), [draft(Kind.COMMITTED, watch=watch)]) is not None
+        odd = {"until": "2026-06-01", "references": ["re_9", 7, None], "more": 1}
+        self.write(journal, "odd")
+        assert journal.append(journal.load("odd"), [draft(Kind.COMMITTED, watch=odd)]) is not None
+        assert [row.effect_id for row in journal.watched()] == ["odd"]
+        assert journal.find("re_1") == []
+        assert journal.find("re_9") == ["odd"]
+        assert journal.verify().problems == ()
+
     # --- verify --------------------------------------------------------------------------------------------------------
 
     def test_a_healthy_journal_verifies(self) -> None:
@@ -530,6 +618,8 @@ class JournalContract:
             lambda: journal.append(History("late"), drafts(*_CHAIN)),
             lambda: asyncio.run(journal.append_async(History("late"), drafts(*_CHAIN))),
             lambda: journal.open_effects(),
+            lambda: journal.watched(),
+            lambda: journal.find("re_1"),
             lambda: journal.liveness("0123456789abcdef", "e1", 2),
             lambda: journal.begin_send("e1", 2),
             lambda: journal.verify(),

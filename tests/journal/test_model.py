@@ -29,6 +29,16 @@ _DATA = st.dictionaries(
     ),
     max_size=2,
 )
+_WATCH = st.fixed_dictionaries(
+    {
+        "watch": st.fixed_dictionaries(
+            {
+                "until": st.sampled_from(["2026-06-01", "2026-06-02", ""]),
+                "references": st.lists(st.sampled_from(["re_1", "ch_1", "ü"]), max_size=3),
+            }
+        )
+    }
+)
 
 
 def _told(call: Any) -> object:
@@ -84,7 +94,7 @@ class Comparison(RuleBasedStateMachine):
         worker=st.sampled_from(_WORKERS),
         effect_id=st.sampled_from(_EFFECTS),
         choices=st.lists(st.integers(0, 20), min_size=1, max_size=4),
-        data=_DATA,
+        data=st.one_of(_DATA, _WATCH),
         how=st.sampled_from(["sync", "sync", "async", "guarded"]),
     )
     def append_lawfully(self, worker: int, effect_id: str, choices: list[int], data: dict[str, Any], how: str) -> None:
@@ -94,8 +104,12 @@ class Comparison(RuleBasedStateMachine):
         drafts = []
         for choice in choices:
             following = sorted(TRANSITIONS[kind])
+            if not following:
+                break
             kind = following[choice % len(following)]
             drafts.append(Draft(kind, _AT, {**data, "effect": "pay"}))
+        if not drafts:  # it was reversed, and nothing may follow
+            return
         self.remembered[effect_id].append((histories[0], histories[1]))
         self._append(worker, (histories[0], histories[1]), drafts, how)
 
@@ -121,7 +135,7 @@ class Comparison(RuleBasedStateMachine):
         effect_id = data.draw(st.sampled_from([effect_id for effect_id, old in self.remembered.items() if old]))
         old = self.remembered[effect_id]
         histories = old[choice % len(old)]
-        following = sorted(TRANSITIONS[histories[0].kind])
+        following = sorted(TRANSITIONS[histories[0].kind]) or sorted(Kind)
         draft = Draft(following[choice % len(following)], _AT, {"effect": "pay", "late": True})
         self._append(worker, histories, [draft], "sync")
 
@@ -168,6 +182,8 @@ class Comparison(RuleBasedStateMachine):
             for effect_id in _EFFECTS:
                 self._both(worker, lambda journal, effect_id=effect_id: journal.load(effect_id))
             self._both(worker, lambda journal: journal.open_effects())
+            self._both(worker, lambda journal: (journal.watched(), journal.watched(after="2026-06-01")))
+            self._both(worker, lambda journal: [journal.find(reference) for reference in ("re_1", "ch_1", "ü", "no")])
             self._both(
                 worker, lambda journal: (journal.verify().ok, journal.verify().entries, journal.verify().effects)
             )
