@@ -51,6 +51,19 @@ check: $(STAMP) ## format, lint, types, and every test
 	$(PY) -m pyright --pythonpath $(PY)
 	$(PY) -m pytest -n $(WORKERS) $(ARGS)
 
+# Stand-ins for Stripe that others wrote, as separate processes: a second opinion on the contract, never a dependency.
+DOUBLES := .doubles
+
+.PHONY: doubles
+doubles: $(STAMP) ## install two independent Stripe doubles into .doubles (needs npm)
+	@npm install --silent --no-audit --no-fund --no-save --prefix $(DOUBLES) stripe-stateful-mock@0.0.16
+	@$(PY) -m venv $(DOUBLES)/python
+	@$(DOUBLES)/python/bin/python -m pip install --quiet --disable-pip-version-check localstripe==1.15.10
+
+.PHONY: contract
+contract: $(STAMP) ## what is relied on of Stripe: local, the doubles, and live with STRIPE_API_KEY=sk_test_...
+	STRIPE_DOUBLES=required $(PY) -m pytest tests/contract/stripe $(ARGS)
+
 .PHONY: crash
 crash: $(STAMP) ## the crash rows of the refund suite, with real worker processes and SIGKILL
 	$(PY) -m benchmarks refund-agent --crash kill $(ARGS)
