@@ -25,6 +25,8 @@ HEARD = "who was told that it landed answers so"
 TRUE_OUTCOME = "an outcome says what is true"
 JOURNAL = "the journal is as it was written"
 CHAIN = "the journal's chain verifies"
+WITHIN = "a budget is never exceeded by what landed"
+HOLDS = "what is reserved is what the entries say"
 SETTLES = "once faults stop, every effect comes to an end"
 DONE = "once faults stop, what is allowed and unchanged is done"
 
@@ -43,6 +45,8 @@ RULES = (
     TRUE_OUTCOME,
     JOURNAL,
     CHAIN,
+    WITHIN,
+    HOLDS,
     SETTLES,
     DONE,
 )
@@ -86,7 +90,8 @@ def check_state(
                 raise Violation(TAKEN_OVER, f"{writer} wrote {kind} while {name} lives and has not ended its send")
         if kind is Kind.AMBIGUOUS and can_be_known(state, capabilities):
             raise Violation(KNOWABLE, "the service could have told, or made it safe to send again")
-        if kind is Kind.REFUSED and not (state.revoked or state.hand_refunded):
+        reason = state.entries[-1][0].data.get("reason")
+        if kind is Kind.REFUSED and not (state.revoked or state.hand_refunded or reason == Reason.OVER_LIMIT):
             raise Violation(GROUNDS, "it was refused, though neither permission nor facts changed")
 
 

@@ -63,6 +63,7 @@ class Scenario:
         wait_s: how long a submit waits for a live sender.
         forgets_rejections: the service does not remember a key for a request that it rejected.
         late: a request that nobody waits for may also land at the last moment that is declared possible.
+        shares: two such effects, each with these workers, under one cap that has room for one of them.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Scenario:
     wait_s: float = 0.0
     forgets_rejections: bool = False
     late: bool = False
+    shares: bool = False
 
 
 ALL_DEATHS = ("crash", "cancel", "cut_off")
@@ -95,6 +97,12 @@ def searched(tier: str, *, deep: bool = False) -> list[Scenario]:
         replace(base, name="deaths", budget=Budget(2, 0, 1 + more, 0), deaths=ALL_DEATHS),
         replace(base, name="time", budget=Budget(1, 0, 1, 2), events=TIME),
         replace(base, name="three", workers=_THREE, budget=Budget(1, 0, 0, 0)),
+    ]
+    one = replace(base, workers=("submit",), events=(), shares=True)
+    answers = ("reject", "drop", "drop_after", "give_up")
+    found += [
+        replace(one, name="shared", budget=Budget(1, 0, 1 + more, 0)),
+        replace(one, name="shared-faults", again=("recover",), budget=Budget(1, 1, 1, 0), faults=answers),
     ]
     if TIERS[tier].dedupes:
         forgetting = replace(

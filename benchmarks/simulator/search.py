@@ -13,8 +13,11 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.simulator.invariant import CHAIN, DONE, JOURNAL, SETTLES, last_kind
+from benchmarks.simulator.scenario import Scenario
+from benchmarks.simulator.shared import SharedWorld
 from benchmarks.simulator.state import Action, State, Violation
 from benchmarks.simulator.world import World
 from interlock.effects import Kind
@@ -22,6 +25,10 @@ from interlock.errors import JournalError
 
 ROUNDS = 12
 """After how many recoveries an effect must have settled."""
+
+
+AnyWorld = World | SharedWorld
+"""What can be searched. Its states are its own."""
 
 
 @dataclass(slots=True)
@@ -50,7 +57,12 @@ class Tally:
     outcomes: dict[str, int] = field(default_factory=dict)
 
 
-def exhaust(world: World, *, depth: int | None = None, states: int | None = None) -> Tally:
+def world_of(scenario: Scenario, *, merge: bool = True) -> AnyWorld:
+    """The world of a scenario: one effect, or two that share a cap."""
+    return SharedWorld(scenario) if scenario.shares else World(scenario, merge=merge)
+
+
+def exhaust(world: AnyWorld, *, depth: int | None = None, states: int | None = None) -> Tally:
     """Visit every state that can be reached, or stop at the first violation.
 
     Args:
@@ -62,10 +74,10 @@ def exhaust(world: World, *, depth: int | None = None, states: int | None = None
     began = time.perf_counter()
     path: list[Action] = []
     try:
-        state = world.initial()
+        state: Any = world.initial()
         seen = {state.key()}
         ended: set[int] = set()
-        stack: list[tuple[State, Iterator[Action]]] = [(state, iter(world.actions(state)))]
+        stack: list[tuple[Any, Iterator[Action]]] = [(state, iter(world.actions(state)))]
         tally.states = 1
         grew = True
         while stack:
@@ -155,7 +167,7 @@ def _weight(action: Action) -> float:
     return _WEIGHTS.get(action.kind, 5.0)
 
 
-def apply(world: World, state: State, action: Action) -> State:
+def apply(world: AnyWorld, state: Any, action: Action) -> Any:
     """As `World.apply`; a journal that cannot be read is a violation too.
 
     Raises:
@@ -167,17 +179,19 @@ def apply(world: World, state: State, action: Action) -> State:
         raise Violation(JOURNAL, str(error)) from error
 
 
-def is_quiet(state: State) -> bool:
+def is_quiet(state: Any) -> bool:
     """Whether nobody is doing anything."""
     return all(worker.phase in ("done", "dead") for worker in state.workers)
 
 
-def play_ends(world: World, state: State, path: list[Action]) -> int:
+def play_ends(world: AnyWorld, state: Any, path: list[Action]) -> int:
     """Play the end from here, once with everything on its way landing and once with it lost; returns how many actions that took.
 
     Raises:
         Violation: something is not as it must be at the end.
     """
+    if isinstance(world, SharedWorld):
+        return sum(_play_shared_end(world, state, path, way, first) for way in ("land", "lost") for first in (0, 1))
     ways = ("land", "lost") if any(request.hold == "orphan" for request in state.pending) else ("land",)
     if not is_quiet(state):
         ways = ("land", "lost")
@@ -189,7 +203,8 @@ def _play_end(world: World, state: State, path: list[Action], way: str) -> int:
 
     def act(state: State, action: Action) -> State:
         played.append(action)
-        return apply(world, state, action)
+        after: State = apply(world, state, action)
+        return after
 
     try:
         state = _rest(world, state, way, act)
@@ -217,6 +232,17 @@ def _play_end(world: World, state: State, path: list[Action], way: str) -> int:
         broken = Violation(CHAIN, str(error))
         broken.decisions = (*path, *played)
         raise broken from error
+    return len(played)
+
+
+def _play_shared_end(world: SharedWorld, state: Any, path: list[Action], way: str, first: int) -> int:
+    played: list[Action] = []
+    try:
+        world.play_end(state, way, first, played)
+    except (Violation, JournalError) as error:
+        violation = error if isinstance(error, Violation) else Violation(CHAIN, str(error))
+        violation.decisions = (*path, *played)
+        raise violation from error
     return len(played)
 
 
@@ -260,10 +286,10 @@ def actions_of(text: str) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-def replay(world: World, actions: tuple[Action, ...]) -> tuple[list[str], Violation | None]:
+def replay(world: AnyWorld, actions: tuple[Action, ...]) -> tuple[list[str], Violation | None]:
     """Go a way again: each action in words, and the violation at its end, if it still is one."""
     lines: list[str] = []
-    state = world.initial()
+    state: Any = world.initial()
     try:
         for action in actions:
             told = world.describe(state, action)
@@ -282,7 +308,7 @@ def replay(world: World, actions: tuple[Action, ...]) -> tuple[list[str], Violat
     return lines, None
 
 
-def shrink(world: World, violation: Violation, *, tries: int = 2000) -> Violation:
+def shrink(world: AnyWorld, violation: Violation, *, tries: int = 2000) -> Violation:
     """A shorter way to a violation of the same rule, by leaving out actions one at a time."""
     best = violation
     improved = True
@@ -298,8 +324,8 @@ def shrink(world: World, violation: Violation, *, tries: int = 2000) -> Violatio
     return best
 
 
-def _same_rule(world: World, actions: tuple[Action, ...], rule: str) -> Violation | None:
-    state = world.initial()
+def _same_rule(world: AnyWorld, actions: tuple[Action, ...], rule: str) -> Violation | None:
+    state: Any = world.initial()
     for place, action in enumerate(actions):
         try:
             if not world.is_possible(state, action):
@@ -311,5 +337,5 @@ def _same_rule(world: World, actions: tuple[Action, ...], rule: str) -> Violatio
     return None
 
 
-def _clock(state: State) -> str:
+def _clock(state: Any) -> str:
     return f"{state.now / 1_000_000:>10.3f} s"

@@ -16,7 +16,7 @@ from benchmarks.harness.progress import Progress
 from benchmarks.harness.suite import Options, Suite
 from benchmarks.simulator.invariant import RULES
 from benchmarks.simulator.scenario import TIERS, Scenario, named, searched, wild
-from benchmarks.simulator.search import Tally, actions_of, exhaust, replay, shrink, text_of, wander
+from benchmarks.simulator.search import Tally, actions_of, exhaust, replay, shrink, text_of, wander, world_of
 from benchmarks.simulator.state import Violation
 from benchmarks.simulator.world import World
 from interlock.protocol import CRASH_POINTS
@@ -55,7 +55,7 @@ def run(options: Options, progress: Progress) -> Document:
         progress.begin("every order of events", len(plan))
         for scenario in plan:
             progress.step(scenario.name)
-            world = World(scenario)
+            world = world_of(scenario)
             tally = exhaust(world, depth=more.depth, states=more.states)
             points |= world.crash_points
             _add(totals, tally)
@@ -173,9 +173,9 @@ def _cell(scenario: Scenario, tally: Tally, arm: str) -> Cell:
 
 def _finding(scenario: Scenario, violation: Violation) -> dict[str, object]:
     """A finding, made as short as can be, printed, and kept."""
-    shortest = shrink(World(scenario), violation)
+    shortest = shrink(world_of(scenario), violation)
     way = f"{scenario.name}={text_of(shortest.decisions)}"
-    lines, _ = replay(World(scenario), shortest.decisions)
+    lines, _ = replay(world_of(scenario), shortest.decisions)
     print(f"\nVIOLATED in {scenario.name}: {shortest.rule}\n  " + "\n  ".join(lines))
     print(f"  again: python -m benchmarks simulate --replay '{way}'\n")
     return {"replay": way, "trace": lines}
@@ -184,7 +184,7 @@ def _finding(scenario: Scenario, violation: Violation) -> dict[str, object]:
 def _replayed(options: Options, way: str, started: datetime) -> Document:
     name, _, decisions = way.partition("=")
     scenario = named(name)
-    lines, violation = replay(World(scenario), actions_of(decisions))
+    lines, violation = replay(world_of(scenario), actions_of(decisions))
     print("\n".join(lines))
     tally = Tally(transitions=len(lines), violation=violation, complete=False)
     cell = Cell(
@@ -233,8 +233,11 @@ def _report(cells: list[Cell]) -> Report:
             "that takes longer than it declared is outside of what the gate promises, and outside of this.",
             "Taken as no time: the moment between the sender's last look at the clock and the leaving of a resend. A process stopped "
             "exactly there for as long as the key window's margin can make a deduplicating service act twice; no client can rule that out.",
-            "Not modelled: several effects at once, budgets and approvals, several machines with clocks that differ, a reboot whose wall "
-            "clock went back by less than the time that passed, a journal that loses what it called durable.",
+            "`shared`: two effects under one cap with room for one, each with a worker of its own; the service's payments are held against "
+            "the cap after every action. Each keeps its entries in a journal of its own there, and what one holds is set before the other; "
+            "that both stand in one write is the journals' own tests' to show.",
+            "Not modelled: other dealings of several effects at once, approvals, several machines with clocks that differ, a reboot whose "
+            "wall clock went back by less than the time that passed, a journal that loses what it called durable.",
             "A state is told from another by a 64-bit fingerprint, so two could be taken for one; at a million states the chance is "
             "under one in ten million.",
         ],

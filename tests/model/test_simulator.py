@@ -15,14 +15,17 @@ import pytest
 
 from benchmarks.simulator import invariant
 from benchmarks.simulator.scenario import EVENTS, TIERS, TIME, Scenario, searched, wild
-from benchmarks.simulator.search import actions_of, exhaust, replay, shrink, text_of, wander
+from benchmarks.simulator.search import actions_of, exhaust, replay, shrink, text_of, wander, world_of
 from benchmarks.simulator.state import Action as Deed
 from benchmarks.simulator.state import Budget
 from benchmarks.simulator.world import SimulatedJournal, World
 from interlock import gate, protocol
+from interlock.effects import Kind
+from interlock.journal import _memory
 from interlock.journal._base import Prepared
 from interlock.ports import Liveness
 from interlock.protocol import CRASH_POINTS, Seen
+from interlock.rules import budgets
 from interlock.rules.recovery import Action, Checks, Resend, decide
 
 BOUND = 60_000
@@ -39,7 +42,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _lines(scenario: Scenario, decisions: tuple[Deed, ...]) -> str:
-    return "\n".join(replay(World(scenario), decisions)[0])
+    return "\n".join(replay(world_of(scenario), decisions)[0])
 
 
 SMALL = [scenario for tier in TIERS for scenario in searched(tier)]
@@ -48,7 +51,7 @@ SMALL = [scenario for tier in TIERS for scenario in searched(tier)]
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: scenario.name)
 def test_every_order_of_events_keeps_the_promise(scenario: Scenario) -> None:
     """Within the bounds of the scenario, no order of steps, deaths, answers and events breaks a rule, and none was left out."""
-    tally = exhaust(World(scenario))
+    tally = exhaust(world_of(scenario))
     assert tally.violation is None, _lines(scenario, tally.violation.decisions)
     assert tally.complete
     assert tally.states > 300
@@ -58,8 +61,8 @@ def test_every_order_of_events_keeps_the_promise(scenario: Scenario) -> None:
 def test_workers_die_at_every_crash_point() -> None:
     """Between them, the searches kill a worker at each point that the protocol names, and in the middle of a send."""
     points: set[str] = set()
-    for tier, name in (("tier2+lag", "race"), ("tier2", "deaths"), ("tier1", "race")):
-        world = World(next(scenario for scenario in searched(tier) if scenario.name == f"{tier}/{name}"))
+    for tier, name in (("tier2+lag", "race"), ("tier2", "deaths"), ("tier1", "race"), ("tier2", "shared")):
+        world = world_of(next(scenario for scenario in searched(tier) if scenario.name == f"{tier}/{name}"))
         exhaust(world)
         points |= world.crash_points
     assert set(CRASH_POINTS) <= points
@@ -109,6 +112,7 @@ def _found(
     deaths: tuple[str, ...] = ("crash",),
     again: tuple[str, ...] = ("recover",),
     forgets_rejections: bool = False,
+    shares: bool = False,
 ) -> str:
     """The rule that a search finds broken; the way there must lead there again, also from its text."""
     scenario = Scenario(
@@ -122,11 +126,12 @@ def _found(
         again=again,
         late=True,
         forgets_rejections=forgets_rejections,
+        shares=shares,
     )
-    tally = exhaust(World(scenario), states=BOUND)
+    tally = exhaust(world_of(scenario), states=BOUND)
     assert tally.violation is not None, f"nothing found in {tally.states} states"
-    shortest = shrink(World(scenario), tally.violation, tries=300)
-    lines, again_found = replay(World(scenario), actions_of(text_of(shortest.decisions)))
+    shortest = shrink(world_of(scenario), tally.violation, tries=300)
+    lines, again_found = replay(world_of(scenario), actions_of(text_of(shortest.decisions)))
     assert again_found is not None
     assert again_found.rule == tally.violation.rule
     assert lines[-1].startswith("VIOLATED")
@@ -193,6 +198,33 @@ def test_finds_a_failed_look_up_taken_for_absence(tier: str, monkeypatch: pytest
     monkeypatch.setattr(gate, "_lookup_failed", lambda error: Seen(found=False))
     found = _found(tier, budget=Budget(1, 1, 2, 1), faults=("failed",), events=("past_window",))
     assert found == invariant.ONE_LANDING
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_finds_a_broken_budget(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dispatch that reserves without looking whether there is room is found at every tier."""
+    monkeypatch.setattr(_memory, "has_room", lambda **_: True)
+    assert _found(tier, workers=("submit",), budget=Budget(0, 0, 0, 0), shares=True) == invariant.WITHIN
+
+
+def test_finds_a_reservation_given_back_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A budget that is free again once nobody can know what became of its effect is found: the effect had landed."""
+    monkeypatch.setattr(budgets, "STANDS_AFTER", budgets.STANDS_AFTER - {Kind.AMBIGUOUS})
+    found = _found("tier3", workers=("submit",), budget=Budget(0, 1, 0, 0), faults=("drop_after",), shares=True)
+    assert found == invariant.WITHIN
+
+
+@pytest.mark.parametrize("tier", ["tier1", "tier3"])
+def test_finds_a_reservation_that_is_never_given_back(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal that keeps a budget taken after a certain failure is found."""
+    real = SimulatedJournal._reserve
+
+    def keep(self: SimulatedJournal, prepared: Prepared) -> None:
+        real(self, prepared._replace(releases=()))
+
+    monkeypatch.setattr(SimulatedJournal, "_reserve", keep)
+    found = _found(tier, workers=("submit",), budget=Budget(0, 1, 0, 0), faults=("reject",), shares=True)
+    assert found == invariant.HOLDS
 
 
 # What the simulator found in the protocol as it was first written, each with the smallest world that shows it.
