@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.stripe_place import StripePlace
 from benchmarks.report import money
-from benchmarks.services.stripe import LocalStripe
 from benchmarks.suites.refund_agent.answer import Answer
 from benchmarks.suites.refund_agent.arms import GATE, NAIVE, Column
 from benchmarks.suites.refund_agent.case import APPROVED_MINOR, CASE
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     """Play the story for both agents and tell it; returns the exit code."""
     argparse.ArgumentParser(prog="python -m benchmarks demo", description=STORY).parse_args(arguments)
     print(STORY)
-    with tempfile.TemporaryDirectory(prefix="demo-") as scratch, LocalStripe(Path(scratch) / "service") as service:
+    with tempfile.TemporaryDirectory(prefix="demo-") as scratch, _place(scratch) as service:
         without = _play(service, Path(scratch) / "without", NAIVE)
         gated = _play(service, Path(scratch) / "gated", GATE[0])
     _tell_beside(without, gated)
@@ -65,15 +65,19 @@ def main(arguments: Sequence[str] = ()) -> int:
     return _judge(without, gated)
 
 
-def _play(service: LocalStripe, directory: Path, column: Column) -> Ending:
+def _place(scratch: str) -> StripePlace:
+    return StripePlace(directory=Path(scratch) / "service")
+
+
+def _play(service: StripePlace, directory: Path, column: Column) -> Ending:
     stage = Stage(service, directory, column, order="881" if column is NAIVE else "881-gated", real=True)
     try:
         stage.deliver(die=Point.BEFORE_SEND)
-        before, _ = service.refunded(stage.request.payment)
+        before, _ = service.local.refunded(stage.request.payment)
         stage.support_refunds(APPROVED_MINOR, case=CASE)
-        by_hand, _ = service.refunded(stage.request.payment)
+        by_hand, _ = service.local.refunded(stage.request.payment)
         answer = stage.recover()
-        after, refunds = service.refunded(stage.request.payment)
+        after, refunds = service.local.refunded(stage.request.payment)
     finally:
         stage.close()
     return Ending(answer, before, by_hand, after, refunds)

@@ -51,7 +51,7 @@ class StripePlace:
     def __enter__(self) -> Self:
         if self._local is not None:
             self._local.start()
-        self._client = connect(self.door, retries=2 if self.service is Service.LIVE else 0, timeout_s=10.0)
+        self._client = self.client_of("")
         return self
 
     def __exit__(
@@ -86,6 +86,11 @@ class StripePlace:
         """The client of the people around the agent, and of the harness."""
         return self._client
 
+    def client_of(self, cell: str) -> stripe.StripeClient:
+        """A client of people and harness whose objects carry the cell's tags. Reading live, it tries again."""
+        is_live = self.service is Service.LIVE
+        return connect(self.door_of(cell), retries=2 if is_live else 0, timeout_s=30.0 if is_live else 10.0)
+
     def door_of(self, cell: str) -> Door:
         """The door of one cell's workers."""
         return self.door.model_copy(update={"tags": self.tags(cell)})
@@ -96,22 +101,19 @@ class StripePlace:
 
     def pay(self, cell: str, amount_minor: int = PAID_MINOR, *, card: str = "pm_card_visa") -> stripe.PaymentIntent:
         """A customer pays by card; `card` is one of Stripe's test payment methods (docs.stripe.com/testing)."""
-        return self._client.v1.payment_intents.create(
+        return self.client_of(cell).v1.payment_intents.create(
             {
                 "amount": amount_minor,
                 "currency": "usd",
                 "payment_method": card,
                 "confirm": True,
                 "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
-                "metadata": self.tags(cell),
             }
         )
 
     def refund_by_hand(self, cell: str, payment: str, amount_minor: int) -> str:
         """Support refunds: no key of ours, no case in the metadata, only the run's tags. Returns the refund's id."""
-        made = self._client.v1.refunds.create(
-            {"payment_intent": payment, "amount": amount_minor, "metadata": self.tags(cell)}
-        )
+        made = self.client_of(cell).v1.refunds.create({"payment_intent": payment, "amount": amount_minor})
         return str(made.id)
 
     def refunds(self, payment: str) -> list[dict[str, Any]]:

@@ -2,20 +2,22 @@
 
 Owns the only places where a benchmark touches a request: its pace (live), its Idempotency-Key (left off below tier 1; another one after
 an emulated prune), and the death of the worker around one POST. Arms and the gate's own targets get a plain `StripeClient` and know
-nothing of it, so every arm meets the same crash at the same byte.
+nothing of it, so every arm meets the same crash at the same byte. What is created gets the run's tags here, too.
 
-    arm -> StripeClient -> | pace | key | BEFORE_SEND | -> service -> | BEFORE_ACK | -> arm
+    arm -> StripeClient -> | key | tags | pace | BEFORE_SEND | -> service -> | BEFORE_ACK | -> arm
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
+from urllib.parse import urlencode
 
 import requests
 import stripe
@@ -111,7 +113,7 @@ def connect(
     session = requests.Session()
     if door.service is Service.LIVE:
         session.mount("https://", adapter)
-        transport = stripe.RequestsClient(timeout=max(timeout_s, 30.0), session=session)
+        transport = stripe.RequestsClient(timeout=timeout_s, session=session)
         return stripe.StripeClient(read_key(), max_network_retries=retries, http_client=transport)
     if door.url is None:
         raise ValueError("the door of the local service names no url")
@@ -154,6 +156,8 @@ class _Wire(HTTPAdapter):
         elif key is not None and self._door.pruned:
             request.headers["Idempotency-Key"] = f"{_text(key)}-{self._door.pruned}"
         fatal = request.method == "POST" and str(request.path_url).partition("?")[0] == self._dies_at
+        if request.method == "POST" and self._door.tags and _TAKES_METADATA.match(str(request.path_url)):
+            self._tag(request)
         if self._door.service is Service.LIVE:
             _PACE.wait()
         if fatal and self._die is Death.BEFORE_SEND:
@@ -164,6 +168,20 @@ class _Wire(HTTPAdapter):
             _ = response.content
             os.kill(os.getpid(), signal.SIGKILL)
         return response
+
+    def _tag(self, request: requests.PreparedRequest) -> None:
+        """Add the run and the cell to the metadata of what is created: the same for every arm, and read by none."""
+        body = _text(request.body or "")
+        more = urlencode({f"metadata[{name}]": value for name, value in self._door.tags.items()})
+        request.body = f"{body}&{more}" if body else more
+        request.headers["Content-Length"] = str(len(request.body))
+
+
+_TAKES_METADATA = re.compile(
+    r"/v1/(payment_intents|refunds|customers|transfers|payouts|accounts|billing/credit_grants|webhook_endpoints"
+    r"|customers/[^/]+/balance_transactions)$"
+)
+"""Where objects are created that take metadata."""
 
 
 def _text(value: str | bytes) -> str:

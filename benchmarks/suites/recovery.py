@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.harness import meta
+from benchmarks.harness import meta, stripe_place
 from benchmarks.harness.document import Cell, Document, Measure, Report, Verdict, Wanted
 from benchmarks.harness.progress import Progress
+from benchmarks.harness.stripe_place import StripePlace, money_of
 from benchmarks.harness.suite import Options, Suite
-from benchmarks.services.stripe import LocalStripe
 from benchmarks.suites.refund_agent.answer import Answer, claim_of, is_true, judge
 from benchmarks.suites.refund_agent.arms import GATE, Column
 from benchmarks.suites.refund_agent.case import APPROVED_MINOR
@@ -69,10 +69,15 @@ def run(options: Options, progress: Progress) -> Document:
     """Play every case, interleaved, and compare."""
     started = datetime.now(UTC)
     repetitions: int = options.more.repetitions or (QUICK_REPETITIONS if options.quick else REPETITIONS)
-    plan = list(planned(repetitions, QUICK_STOPS if options.quick else STOPS))
+    # The stopped sender needs a slow service, which only the local one is on demand.
+    stops = 0 if options.more.stripe == "live" else QUICK_STOPS if options.quick else STOPS
+    plan = list(planned(repetitions, stops))
     progress.begin("recovery", len(plan))
     cells: list[Cell] = []
-    with tempfile.TemporaryDirectory(prefix="recovery-") as scratch, LocalStripe(Path(scratch) / "service") as service:
+    with (
+        tempfile.TemporaryDirectory(prefix="recovery-") as scratch,
+        stripe_place.open_place(options.more) as service,
+    ):
         for number, case in enumerate(plan):
             progress.step(f"{case.row} {case.column} {case.repetition}")
             cells.append(_play(service, Path(scratch) / f"case-{number:03}", case, number))
@@ -81,15 +86,16 @@ def run(options: Options, progress: Progress) -> Document:
         meta=meta.describe(
             command=options.command,
             seed=options.seed,
-            service="local",
             started=started,
             ended=datetime.now(UTC),
             repetitions=repetitions,
             settle_after_s=SETTLE_AFTER_S,
+            **service.meta(),
         ),
         report=_report(),
         cells=cells,
-        measures=[*crash_measures(cells), *stop_measures(cells)],
+        measures=[*crash_measures(cells), *(stop_measures(cells) if stops else [])],
+        is_whole=service.is_local,
     )
 
 
@@ -134,7 +140,7 @@ def _stop_in_the_send(stage: Stage) -> list[Answer]:
     return [*answers, stage.answer_of(first)]
 
 
-def _play(service: LocalStripe, directory: Path, case: Case, number: int) -> Cell:
+def _play(service: StripePlace, directory: Path, case: Case, number: int) -> Cell:
     stage = Stage(service, directory, case.column, order=f"882-{number:03}", real=True, settle_after_s=SETTLE_AFTER_S)
     try:
         answers = case.play(stage)
@@ -167,6 +173,8 @@ def _play(service: LocalStripe, directory: Path, case: Case, number: int) -> Cel
             "settle_s": stage.settle_s,
             "attempts": stage.attempts,
             "payment": stage.request.payment,
+            "refunds": money_of(refunds)[1],
+            "refund_ids": [refund["id"] for refund in refunds],
             "effect_id": answers[-1].details.get("effect_id"),
         },
     )
@@ -248,6 +256,7 @@ def _report() -> Report:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this suite alone."""
     parser.add_argument("--repetitions", type=int, help=f"of each crash and arm; default {REPETITIONS}")
+    stripe_place.add_arguments(parser)
 
 
 SUITE = Suite(name="recovery", run=run, add_arguments=add_arguments)

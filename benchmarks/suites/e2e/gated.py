@@ -66,7 +66,7 @@ def declare(gate: Interlock, job: Job, client: stripe.StripeClient) -> Any:
         timeout=5,
     )
     def refund(case: str, payment: str, amount: int, idempotency_key: str) -> dict[str, Any]:
-        return send(client, job, payment, amount, idempotency_key)
+        return send(client, payment, amount, idempotency_key)
 
     return refund
 
@@ -84,17 +84,15 @@ def declare_blind(gate: Interlock, job: Job, client: stripe.StripeClient) -> Any
         timeout=5,
     )
     def refund(case: str, payment: str, amount: int, idempotency_key: str) -> dict[str, Any]:
-        return send(client, job, payment, amount, idempotency_key)
+        return send(client, payment, amount, idempotency_key)
 
     return refund
 
 
-def send(client: stripe.StripeClient, job: Job, payment: str, amount: int, key: str) -> dict[str, Any]:
+def send(client: stripe.StripeClient, payment: str, amount: int, key: str) -> dict[str, Any]:
     """The request, marked with the effect's id."""
-    metadata = {**job.door.tags, OWN: key}
-    made = client.v1.refunds.create(
-        {"payment_intent": payment, "amount": amount, "metadata": metadata}, {"idempotency_key": key}
-    )
+    asked: Any = {"payment_intent": payment, "amount": amount, "metadata": {OWN: key}}
+    made = client.v1.refunds.create(asked, {"idempotency_key": key})
     return shown(made)
 
 

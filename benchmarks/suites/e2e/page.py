@@ -33,9 +33,7 @@ def report(engine: Engine, cells: Sequence[Cell]) -> Report:
             *findings(cells),
             *price(cells),
             *(
-                [
-                    f"In {len(idle)} cells the model did not decide the approved refund (asked_minor says what it did); they are not counted."
-                ]
+                [f"In {len(idle)} cells the model decided something else (asked_minor); they are not counted."]
                 if idle
                 else []
             ),
@@ -66,28 +64,28 @@ def report(engine: Engine, cells: Sequence[Cell]) -> Report:
 
 def findings(cells: Sequence[Cell]) -> list[str]:
     """Each arm's count, ties first."""
-    held = {arm: rows_held(cells, arm) for arm in ALL_ARMS}
+    lost = {arm: rows_played(cells, arm) - rows_held(cells, arm) for arm in ALL_ARMS}
     lines = []
     for arm in ("hand_check", "no_check"):
-        verb = (
-            "ties with"
-            if held[arm] == held["interlock"]
-            else "is ahead of"
-            if held[arm] > held["interlock"]
-            else "is behind"
-        )
+        ahead = lost["interlock"] - lost[arm]
+        verb = "ties with" if ahead == 0 else "is ahead of" if ahead > 0 else "is behind"
         lines.append(
-            f"{arm} {verb} interlock on what the service holds: {held[arm]} and {held['interlock']} of {len(COUNTED)} rows."
+            f"{arm} {verb} interlock on what the service holds ({_count(cells, arm)}; {_count(cells, 'interlock')})."
         )
     for arm in ALL_ARMS:
-        wrong = sorted(
-            {cell.row for cell in cells if cell.arm == arm and cell.row in COUNTED and cell.verdict is not Verdict.HELD}
-        )
-        lines.append(
-            f"{arm}: {held[arm]} of {len(COUNTED)} rows as wanted in every repetition, answers true in "
-            f"{rows_true(cells, arm)}" + (f"; not held: {', '.join(wrong)}." if wrong else ".")
-        )
+        counted = [cell for cell in cells if cell.arm == arm and cell.row in COUNTED]
+        wrong = sorted({cell.row for cell in counted if cell.verdict is not Verdict.HELD})
+        true = f"answers true in {rows_true(cells, arm)} of {rows_played(cells, arm)}"
+        lines.append(f"{arm}: {_count(cells, arm)} in every repetition, {true}{_named('; not held: ', wrong)}.")
     return lines
+
+
+def _count(cells: Sequence[Cell], arm: str) -> str:
+    return f"{rows_held(cells, arm)} of {rows_played(cells, arm)} rows as wanted"
+
+
+def _named(before: str, names: Sequence[str]) -> str:
+    return before + ", ".join(names) if names else ""
 
 
 def price(cells: Sequence[Cell]) -> list[str]:
@@ -111,10 +109,10 @@ def measures(cells: Sequence[Cell], repetitions: int, *, must_decide: bool = Tru
         holds=len(played(cells)) == len(cells) if must_decide else None,
     )
     cells = played(cells)
-    rows = len({cell.row for cell in cells if cell.row in COUNTED})
     found: list[Measure] = [happened]
     for arm in ALL_ARMS:
         ours = arm == "interlock"
+        rows = rows_played(cells, arm)
         for name, value in (("rows held", rows_held(cells, arm)), ("answers true", rows_true(cells, arm))):
             found.append(
                 Measure(
@@ -134,6 +132,11 @@ def measures(cells: Sequence[Cell], repetitions: int, *, must_decide: bool = Tru
 def played(cells: Sequence[Cell]) -> list[Cell]:
     """Those in which the approved refund was decided and a worker died in it."""
     return [cell for cell in cells if cell.details["is_played"]]
+
+
+def rows_played(cells: Sequence[Cell], arm: str) -> int:
+    """How many of the counted rows the arm played."""
+    return _rows(cells, arm, lambda cell: True)
 
 
 def rows_held(cells: Sequence[Cell], arm: str) -> int:

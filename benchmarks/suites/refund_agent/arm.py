@@ -14,6 +14,7 @@ from typing import Protocol
 import stripe
 from pydantic import BaseModel, ConfigDict
 
+from benchmarks.harness.stripe_wire import Door
 from benchmarks.suites.refund_agent.answer import Answer
 from benchmarks.suites.refund_agent.case import Desk, Request
 from benchmarks.suites.refund_agent.crash import NO_CRASH, Crash
@@ -23,7 +24,7 @@ class Place(BaseModel):
     """Where an arm works: the service, the directory it keeps its own records in, the machine's clock.
 
     Attributes:
-        url: The local service.
+        door: The payment service.
         directory: Of this case alone; the back office's facts and the arm's own records lie here.
         arm: Which arm guards the refund.
         tier: What the service offers it; None for the arm that uses nothing of it.
@@ -35,7 +36,7 @@ class Place(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    url: str
+    door: Door
     directory: Path
     arm: str
     tier: int | None

@@ -43,7 +43,7 @@ class Naive:
     """No gate: the step runs, and runs again."""
 
     def __init__(self, place: Place) -> None:
-        self._client = connect(place.url, sends_key=False, timeout_s=place.timeout_s)
+        self._client = connect(place.door, sends_key=False, timeout_s=place.timeout_s)
 
     def run(self, request: Request, hooks: Hooks) -> Answer:
         """Send."""
@@ -76,7 +76,7 @@ class Idempotency:
     """A stable key at a service that dedupes, and nothing else."""
 
     def __init__(self, place: Place) -> None:
-        self._client = connect(place.url, sends_key=place.sends_key, timeout_s=place.timeout_s)
+        self._client = connect(place.door, sends_key=place.sends_key, timeout_s=place.timeout_s)
 
     def run(self, request: Request, hooks: Hooks) -> Answer:
         """Send under the key of the approved request."""

@@ -57,7 +57,7 @@ class Durable:
     """The workflow engine's worker."""
 
     def __init__(self, place: Place) -> None:
-        self._client = connect(place.url, sends_key=place.sends_key, timeout_s=place.timeout_s)
+        self._client = connect(place.door, sends_key=place.sends_key, timeout_s=place.timeout_s)
         self._directory = place.directory
 
     def run(self, request: Request, hooks: Hooks) -> Answer:

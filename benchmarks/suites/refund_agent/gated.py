@@ -59,7 +59,7 @@ def verdict_of(error: BaseException) -> Verdict | None:
 
 def declare(gate: Interlock, place: Place, request: Request, hooks: Hooks) -> Any:
     """The refund function behind the gate, at the tier of the place."""
-    client = connect(place.url, sends_key=place.sends_key, timeout_s=place.timeout_s)
+    client = connect(place.door, sends_key=place.sends_key, timeout_s=place.timeout_s)
     desk, payment = place.desk, request.payment
     others = tolerates(is_harmless, why="refunds that name another case") if request.tolerant else unchanged()
     hold: dict[str, Any] = {"settle_after": place.settle_after_s, "timeout": place.timeout_s}

@@ -57,7 +57,7 @@ class HandCheck:
     """A worker that carries the hand check out, and a queue that hands its job out again when it fails unclearly."""
 
     def __init__(self, place: Place) -> None:
-        self._client = connect(place.url, sends_key=place.sends_key, timeout_s=place.timeout_s)
+        self._client = connect(place.door, sends_key=place.sends_key, timeout_s=place.timeout_s)
         self._desk = place.desk
         self._intents = Intents(place.directory)
         self._check = refund_blind if place.tier == 3 else refund_checked

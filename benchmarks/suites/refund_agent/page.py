@@ -74,6 +74,8 @@ def measures(cells: Sequence[Cell]) -> list[Measure]:
 
 
 def _keys(name: str, cells: Sequence[Cell], *, all_of_them: bool) -> Measure:
+    # Only the local service shows its requests.
+    cells = [cell for cell in cells if cell.details["requests"] is not None]
     requests = sum(int(cell.details["requests"]) for cell in cells)
     sent = sum(int(cell.details["keys_sent"]) for cell in cells)
     wanted = requests if all_of_them else 0

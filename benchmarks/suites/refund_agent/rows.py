@@ -34,7 +34,8 @@ class Row:
         play: The script.
         allowed_minor: The money that keeps the invariant.
         crashes: How the worker dies in it: `none`, or each of the manners it is played in.
-        real: Whether it needs worker processes even where nothing is killed.
+        local_only: What of it only the local service has; the row is left out live.
+        emulated: What of it is emulated live.
     """
 
     name: str
@@ -42,6 +43,8 @@ class Row:
     play: Callable[[Stage], list[Answer]]
     allowed_minor: tuple[int, ...] = (APPROVED_MINOR,)
     crashes: tuple[str, ...] = NO_CRASH
+    local_only: str = ""
+    emulated: str = ""
 
 
 def happy_path(stage: Stage) -> list[Answer]:
@@ -202,6 +205,9 @@ def _let_it_land() -> None:
 
 
 NOTHING = (0,)
+PRUNE = "every key is written differently on the wire after the crash, for every arm; the worker's clocks are moved"
+"""How a service that forgot its keys is emulated live."""
+
 WITH_UNRELATED = (APPROVED_MINOR + UNRELATED_MINOR,)
 
 ROWS = (
@@ -259,18 +265,21 @@ ROWS = (
         name="key_expired",
         what="crash before the ack; recovery runs 25 hours later, after the service's 24-hour key window",
         play=key_expired,
+        emulated=PRUNE,
         crashes=BOTH,
     ),
     Row(
         name="late_landing",
         what="the worker dies right after its request left; the slow service commits after the new worker has looked",
         play=late_landing,
+        local_only="a slow service",
         crashes=KILL,
     ),
     Row(
         name="late_landing_stale",
         what="the same, and the permission was revoked meanwhile: it lands, so it must be reported as landed",
         play=late_landing_stale,
+        local_only="a slow service",
         crashes=KILL,
     ),
     Row(
@@ -283,6 +292,7 @@ ROWS = (
         name="concurrent_delivery",
         what="two worker processes get the same job in the same moment, no crash",
         play=concurrent_delivery,
+        local_only="a slow service",
     ),
     Row(
         name="unrelated_refund_during_outage",
@@ -308,11 +318,13 @@ ROWS = (
         name="refund_500_after_acting",
         what="the service commits, then answers 500 (and remembers the 500 under the key)",
         play=refund_500_after_acting,
+        local_only="an answer of 500",
     ),
     Row(
         name="declined_then_approved",
         what="the service declines; the case is approved again after the cause is fixed",
         play=declined_then_approved,
+        local_only="a decline on demand",
     ),
     Row(
         name="premise_false_at_decision",
@@ -330,6 +342,7 @@ ROWS = (
         name="clock_back_25h_after_25h",
         what="the same after 25 hours have passed: the wall clock shows no time at all, the service forgot the key",
         play=clock_back_25h_after_25h,
+        emulated=PRUNE,
         crashes=BOTH,
     ),
 )

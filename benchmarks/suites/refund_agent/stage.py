@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.stripe_place import StripePlace
 from benchmarks.harness.supervisor import Supervisor, Worker, WorkerError
 from benchmarks.services.stripe import LocalStripe
 from benchmarks.suites.refund_agent import worker
@@ -39,7 +40,7 @@ class Stage:
 
     def __init__(
         self,
-        service: LocalStripe,
+        stripe: StripePlace,
         directory: Path,
         column: Column,
         *,
@@ -48,16 +49,17 @@ class Stage:
         settle_after_s: float = SETTLE_AFTER_S,
     ) -> None:
         directory.mkdir(parents=True)
-        self.service = service
+        self.stripe = stripe
         self.supervisor = Supervisor()
         self.desk = Desk(directory)
         self.attempts = 0
         self.settle_s: float | None = None
         self._real = real
         self._died_at: float | None = None
-        self._people = connect(service.url, sends_key=True)
+        door = stripe.door_of(order)
+        self._people = connect(door, sends_key=True)
         self.place = Place(
-            url=service.url, directory=directory, arm=column.arm, tier=column.tier, settle_after_s=settle_after_s
+            door=door, directory=directory, arm=column.arm, tier=column.tier, settle_after_s=settle_after_s
         )
         payment = self._people.v1.payment_intents.create(
             {
@@ -70,6 +72,15 @@ class Stage:
             }
         )
         self.request = Request(order=order, payment=payment.id)
+
+    @property
+    def service(self) -> LocalStripe:
+        """The local service's own controls.
+
+        Raises:
+            LocalOnly: The run is live.
+        """
+        return self.stripe.local
 
     def deliver(
         self,
@@ -120,9 +131,13 @@ class Stage:
         )
 
     def pass_time(self, seconds: float) -> None:
-        """So much time passes, for the service and for whoever comes next."""
-        self.service.advance(seconds)
-        self.place = self.place.model_copy(update={"passed_s": self.place.passed_s + seconds})
+        """A day and more passes, for the service and for whoever comes next; live, the service only forgets its keys."""
+        door = self.place.door
+        if self.stripe.is_local:
+            self.service.advance(seconds)
+        else:
+            door = self.stripe.forget_keys(door)
+        self.place = self.place.model_copy(update={"door": door, "passed_s": self.place.passed_s + seconds})
 
     def set_wall_clock(self, seconds: float) -> None:
         """The machine's wall clock is set by so much."""
@@ -156,14 +171,17 @@ class Stage:
         ]
 
     def refunds(self) -> list[dict[str, Any]]:
-        """The refunds of the payment, from the service's own ledger and not from its API."""
+        """The refunds of the payment: from the local service's own ledger and not from its API; live, from its list."""
+        if not self.stripe.is_local:
+            return self.stripe.refunds(self.request.payment)
         refunds: list[dict[str, Any]] = self.service.ledger()["refunds"]
         return [refund for refund in refunds if refund["payment_intent"] == self.request.payment]
 
     def close(self) -> None:
         """End every worker, and take back the faults that have not struck."""
         self.supervisor.close()
-        self.service.clear_faults()
+        if self.stripe.is_local:
+            self.service.clear_faults()
 
     def _new_worker(self, action: str, request: Request) -> Answer:
         if self._real:

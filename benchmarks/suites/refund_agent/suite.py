@@ -7,12 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from benchmarks.harness import meta
+from benchmarks.harness import meta, stripe_place
 from benchmarks.harness.document import Cell, Document
 from benchmarks.harness.progress import Progress
+from benchmarks.harness.stripe_place import StripePlace, money_of
 from benchmarks.harness.suite import Options, Suite
-from benchmarks.services.stripe import LocalStripe
 from benchmarks.suites.refund_agent.answer import claim_of, is_true, judge
 from benchmarks.suites.refund_agent.arms import COLUMNS, Column
 from benchmarks.suites.refund_agent.page import measures, report
@@ -30,11 +31,13 @@ def run(options: Options, progress: Progress) -> Document:
     only: list[str] = options.more.row or []
     cells: list[Cell] = []
     plan = [play for play in planned(chosen, quick=options.quick) if not only or play[0].name in only]
-    progress.begin("refund-agent", len(plan))
     with (
         tempfile.TemporaryDirectory(prefix="refund-agent-") as scratch,
-        LocalStripe(Path(scratch) / "service") as service,
+        stripe_place.open_place(options.more) as service,
     ):
+        left_out = [] if service.is_local else sorted({row.name for row, _, _ in plan if row.local_only})
+        plan = [play for play in plan if play[0].name not in left_out]
+        progress.begin("refund-agent", len(plan))
         for number, (row, column, crash) in enumerate(plan):
             progress.step(f"{row.name} {column} {crash}")
             cells.append(play_cell(service, Path(scratch) / f"cell-{number:03}", row, column, crash, number=number))
@@ -43,17 +46,24 @@ def run(options: Options, progress: Progress) -> Document:
         meta=meta.describe(
             command=options.command,
             seed=options.seed,
-            service="local",
             started=started,
             ended=datetime.now(UTC),
             settle_after_s=SETTLE_AFTER_S,
             late_by_s=LATE_BY_S,
+            **service.meta(),
+            **left_out_meta(left_out),
         ),
         report=report(cells),
         cells=cells,
         measures=measures(cells),
-        is_whole=chosen is None and not only,
+        is_whole=chosen is None and not only and service.is_local,
     )
+
+
+def left_out_meta(rows: list[str]) -> dict[str, Any]:
+    """The rows that a live run leaves out, and what of them only the local service has."""
+    reasons = {row.name: row.local_only for row in ROWS if row.name in rows}
+    return {"left_out_live": reasons} if reasons else {}
 
 
 def planned(mode: str | None, *, quick: bool) -> Iterator[tuple[Row, Column, str]]:
@@ -71,15 +81,16 @@ def planned(mode: str | None, *, quick: bool) -> Iterator[tuple[Row, Column, str
                     yield row, column, crash
 
 
-def play_cell(service: LocalStripe, directory: Path, row: Row, column: Column, crash: str, *, number: int) -> Cell:
+def play_cell(service: StripePlace, directory: Path, row: Row, column: Column, crash: str, *, number: int) -> Cell:
     """Play one row with one arm, read the ledger, and judge."""
     stage = Stage(service, directory, column, order=f"881-{number:03}", real=crash == "kill")
     try:
         answers = row.play(stage)
-        refunds, requests = stage.refunds(), stage.refund_requests()
+        refunds = stage.refunds()
+        requests = stage.refund_requests() if service.is_local else None
     finally:
         stage.close()
-    money_minor = sum(int(refund["amount"]) for refund in refunds)
+    money_minor, count = money_of(refunds)
     own = [refund for refund in refunds if refund["metadata"].get("by") == "agent"]
     landed = [int(refund["amount"]) for refund in own]
     answer_true = all(
@@ -97,9 +108,11 @@ def play_cell(service: LocalStripe, directory: Path, row: Row, column: Column, c
         answer_true=answer_true,
         wanted=WANTED.get((row.name, column)),
         details={
-            "refunds": len(refunds),
-            "requests": len(requests),
-            "keys_sent": sum(request["idempotency_key"] is not None for request in requests),
+            "refunds": count,
+            "refund_ids": [refund["id"] for refund in refunds],
+            "asked_minor": stage.request.amount,
+            "requests": None if requests is None else len(requests),
+            "keys_sent": None if requests is None else sum(one["idempotency_key"] is not None for one in requests),
             "attempts": stage.attempts,
             "settle_s": stage.settle_s,
             "payment": stage.request.payment,
@@ -113,6 +126,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this suite alone."""
     parser.add_argument("--crash", choices=MODES, help="how workers die: in process, or real SIGKILL; default both")
     parser.add_argument("--row", action="append", help="play this row only; may be given more than once")
+    stripe_place.add_arguments(parser)
 
 
 SUITE = Suite(name="refund-agent", run=run, add_arguments=add_arguments)
