@@ -10,7 +10,6 @@ refund" atomic here; the ledger's constraints stand behind it.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
 import logging
@@ -35,6 +34,7 @@ from benchmarks.services.stripe import (
     disputes,
     early_fraud_warnings,
     events,
+    keys,
     payments,
     payouts,
     refunds,
@@ -43,7 +43,7 @@ from benchmarks.services.stripe import (
     webhook_endpoints,
 )
 from benchmarks.services.stripe.clock import ServiceClock
-from benchmarks.services.stripe.connection import hang_up
+from benchmarks.services.stripe.connection import HalfResponse, hang_up
 from benchmarks.services.stripe.delivery import Courier, WebhookFaults
 from benchmarks.services.stripe.endpoint import Call, Endpoint
 from benchmarks.services.stripe.errors import (
@@ -52,11 +52,9 @@ from benchmarks.services.stripe.errors import (
     declined,
     internal,
     invalid,
-    rate_limited,
-    unauthorized,
     unknown_endpoint,
 )
-from benchmarks.services.stripe.faults import Fault, FaultKind, Faults
+from benchmarks.services.stripe.faults import REFUSALS, Fault, FaultKind, Faults
 from benchmarks.services.stripe.idempotency import Keyed, Keys, Remembered
 from benchmarks.services.stripe.later import Future
 from benchmarks.services.stripe.ledger import PLATFORM, Json, Ledger
@@ -77,7 +75,9 @@ class Answer:
     status: int
     body: str
     headers: dict[str, str] = field(default_factory=dict)
+    media_type: str = "application/json"
     is_replayed: bool = False
+    is_truncated: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,8 @@ class Service:
             request_id, method=method, path=path, params=raw, idempotency_key=key, at=self.clock.now()
         )
         try:
-            _authenticate(request)
+            keys.authenticate(request, self.ledger)
+            keys.check_version(request)
             place = Place(
                 request.path_params.get("id", ""), request.path_params.get("child", ""), _account(request, self.ledger)
             )
@@ -162,7 +163,8 @@ class Service:
         headers = {"request-id": request_id, "stripe-version": API_VERSION, **answer.headers}
         if key is not None and key.isascii():
             headers["idempotency-key"] = key
-        return Response(answer.body, answer.status, headers, media_type="application/json")
+        form = HalfResponse if answer.is_truncated else Response
+        return form(answer.body, answer.status, headers, media_type=answer.media_type)
 
     async def _executed(
         self,
@@ -176,8 +178,8 @@ class Service:
         kind = None if fault is None else fault.kind
         if kind is FaultKind.DROP_BEFORE:
             raise DroppedError
-        if kind is FaultKind.ERROR_429:
-            raise rate_limited()
+        if kind in REFUSALS:
+            raise REFUSALS[kind]()
         if keyed is None:
             await _wait(fault, FaultKind.DELAY_BEFORE)
             answer = self._act(endpoint, place, raw, None, kind, request_id)
@@ -192,6 +194,7 @@ class Service:
         if kind is FaultKind.DROP_AFTER:
             raise DroppedError
         await _wait(fault, FaultKind.DELAY_AFTER)
+        answer.is_truncated = kind is FaultKind.TRUNCATE
         return answer
 
     def _act(
@@ -290,34 +293,6 @@ class _Door:
             await response(scope, receive, send)
 
 
-def _authenticate(request: Request) -> None:
-    """Let test keys pass; docs.stripe.com/api/authentication.
-
-    Raises:
-        ApiError: 401. A live key is refused by name and never repeated.
-    """
-    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "basic":
-        try:
-            credentials = base64.b64decode(credentials, validate=True).decode().partition(":")[0]
-        except ValueError:
-            credentials = ""
-    elif scheme.lower() != "bearer":
-        credentials = ""
-    if not credentials:
-        raise unauthorized(
-            "You did not provide an API key. You need to provide your API key in the Authorization header, using Bearer auth "
-            "(e.g. 'Authorization: Bearer YOUR_SECRET_KEY')."
-        )
-    if credentials.startswith(("sk_live_", "rk_live_")):
-        raise unauthorized(
-            f"A live key ({credentials[:8]}...) was sent to a local test service. It is refused; use a key that starts with "
-            "sk_test_, and consider rolling the live one, since it left its place."
-        )
-    if not credentials.startswith("sk_test_"):
-        raise unauthorized(f"Invalid API Key provided: {credentials[:4]}****. A test key starts with sk_test_.")
-
-
 def _account(request: Request, ledger: Ledger) -> str:
     """Whom the request acts for; docs.stripe.com/connect/authentication.
 
@@ -344,5 +319,11 @@ def _replay(remembered: Remembered) -> Answer:
 
 def _refusal(error: ApiError) -> Answer:
     # The SDK reads this header: a 409 is worth another try, a 500 is not, since its key would replay it.
-    advice = {409: {"stripe-should-retry": "true"}, 500: {"stripe-should-retry": "false"}}
+    advice = {
+        409: {"stripe-should-retry": "true"},
+        429: {"stripe-rate-limited-reason": "global-rate"},
+        500: {"stripe-should-retry": "false"},
+    }
+    if error.page is not None:
+        return Answer(status=error.status, body=error.page, media_type="text/html")
     return Answer(status=error.status, body=json.dumps(error.body), headers=dict(advice.get(error.status, {})))

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from starlette.types import Receive, Scope
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _NAME = "local.abort"
@@ -23,8 +24,19 @@ class AbortableProtocol(HttpToolsProtocol):
         cast(dict[str, Any], self.scope)["extensions"] = {_NAME: self.transport.abort}
 
 
+class HalfResponse(Response):
+    """An answer of which half leaves before the connection closes."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the head, which promises all of the body, and half of the body."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        body = bytes(self.body)
+        await send({"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True})
+        await hang_up(scope, receive)
+
+
 async def hang_up(scope: Scope, receive: Receive) -> None:
-    """Close the request's TCP connection with nothing written, and return once it is closed.
+    """Close the request's TCP connection with nothing more written, and return once it is closed.
 
     Raises:
         RuntimeError: The application does not run under `AbortableProtocol`.

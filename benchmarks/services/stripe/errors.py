@@ -14,6 +14,7 @@ class ApiError(Exception):
     Attributes:
         is_validation: True if the request was refused before its endpoint began to execute. Such an answer is not
             remembered under an idempotency key (docs.stripe.com/api/idempotent_requests).
+        page: HTML in place of the body, as of something that stands in front of the service; None: the body.
     """
 
     def __init__(
@@ -25,11 +26,13 @@ class ApiError(Exception):
         code: str | None = None,
         param: str | None = None,
         is_validation: bool = False,
+        page: str | None = None,
         **more: Any,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.is_validation = is_validation
+        self.page = page
         fields = {"code": code, "message": message, "param": param, "type": kind, **more}
         if code is not None:
             fields["doc_url"] = f"https://stripe.com/docs/error-codes/{code.replace('_', '-')}"
@@ -94,9 +97,31 @@ def unknown_endpoint(method: str, path: str) -> ApiError:
     )
 
 
-def unauthorized(message: str) -> ApiError:
+def unauthorized(message: str, *, code: str | None = None) -> ApiError:
     """No key, a wrong key, or one that must never come here."""
-    return ApiError(401, "invalid_request_error", message, is_validation=True)
+    return ApiError(401, "invalid_request_error", message, code=code, is_validation=True)
+
+
+def forbidden(message: str) -> ApiError:
+    """The key is good, and may not do this; SDKs raise their permission error."""
+    return ApiError(403, "invalid_request_error", message, is_validation=True)
+
+
+def locked() -> ApiError:
+    """Another request holds the object (docs.stripe.com/rate-limits): nothing was done, and it is worth another try."""
+    return ApiError(
+        429,
+        "invalid_request_error",
+        "This object cannot be accessed right now because another API request or Stripe process is currently accessing it.",
+        code="lock_timeout",
+        is_validation=True,
+    )
+
+
+def bad_gateway() -> ApiError:
+    """Something in front of the service answers in its place, in HTML."""
+    page = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+    return ApiError(502, "api_error", "Bad Gateway", is_validation=True, page=page)
 
 
 def account_invalid(account: str) -> ApiError:

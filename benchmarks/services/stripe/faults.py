@@ -2,15 +2,18 @@
 
 Where each one strikes:
 
-    arrives --drop_before / error_429--> delay_before --error_500_before / decline--> acts --error_500_after--> remembered
-            --drop_after--> delay_after --> answer leaves
+    arrives --drop_before / error_429, lock_timeout, bad_gateway--> delay_before --error_500_before / decline--> acts
+            --error_500_after--> remembered --drop_after--> delay_after --> answer leaves --truncate--> half of it
 """
 
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from benchmarks.services.stripe.errors import ApiError, bad_gateway, locked, rate_limited
 
 
 class FaultKind(StrEnum):
@@ -30,6 +33,12 @@ class FaultKind(StrEnum):
     """Acts, durably, waits, and answers. The key's answer is remembered before the wait."""
     ERROR_429 = "error_429"
     """Refused by the rate limiter, in front of everything: nothing was done and no key is remembered."""
+    LOCK_TIMEOUT = "lock_timeout"
+    """Refused with a 429 because something else holds the object: nothing was done and no key is remembered."""
+    BAD_GATEWAY = "bad_gateway"
+    """Something in front answers 502 with a page of HTML: nothing was done and no key is remembered."""
+    TRUNCATE = "truncate"
+    """Acts, durably, and the key remembers; then half of the answer leaves and the connection closes."""
     DECLINE = "decline"
     """Refuses with a 402 card error; nothing is created; the 402 is remembered under the key."""
 
@@ -51,6 +60,14 @@ class Fault:
             )
         if self.kind is FaultKind.DECLINE and self.method.upper() != "POST":
             raise ValueError("only a POST can be declined")
+
+
+REFUSALS: dict[FaultKind | None, Callable[[], ApiError]] = {
+    FaultKind.ERROR_429: rate_limited,
+    FaultKind.LOCK_TIMEOUT: locked,
+    FaultKind.BAD_GATEWAY: bad_gateway,
+}
+"""The faults that refuse in front of everything."""
 
 
 class Faults:

@@ -120,6 +120,7 @@ CREATE INDEX IF NOT EXISTS deliveries_waiting ON deliveries (endpoint, state, du
 CREATE INDEX IF NOT EXISTS deliveries_of_event ON deliveries (event);
 CREATE TABLE IF NOT EXISTS secrets (endpoint TEXT PRIMARY KEY, secret TEXT NOT NULL, connect INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS plans (seq INTEGER PRIMARY KEY, deed TEXT NOT NULL, subject TEXT NOT NULL, due_at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS revoked_keys (key TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value REAL NOT NULL);
 """
 

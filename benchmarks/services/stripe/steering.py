@@ -89,6 +89,16 @@ class Steering:
         told: dict[str, Any] = self._control("POST", f"/disputes/{dispute}/close", {"outcome": outcome})
         return told
 
+    def revoke_key(self, key: str) -> None:
+        """Refuse a test key from now on, with the 401 of an expired one. It stays refused over a restart.
+
+        Raises:
+            ValueError: It is no test key, so it is sent nowhere.
+        """
+        if not key.startswith(("sk_test_", "rk_test_")):
+            raise ValueError("only a test key can be revoked here; it starts with sk_test_ or rk_test_")
+        self._control("POST", "/keys/revoke", {"key": key})
+
     def events(self) -> list[dict[str, Any]]:
         """Every event so far, oldest first, from the books."""
         return self.ledger()["events"]

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
-from benchmarks.services.stripe import deliveries, disputes, refunds
+from benchmarks.services.stripe import deliveries, disputes, keys, refunds
 from benchmarks.services.stripe.clock import ServiceClock
 from benchmarks.services.stripe.delivery import WebhookFault, WebhookFaultKind, WebhookFaults
 from benchmarks.services.stripe.endpoint import Call
@@ -66,6 +66,12 @@ def routes(prefix: str, ledger: Ledger, clock: ServiceClock, faults: WebhookFaul
         faults.clear()
         return JSONResponse({})
 
+    async def revoke(request: Request) -> JSONResponse:
+        asked = json.loads(await request.body() or b"{}")
+        with ledger.transaction():
+            keys.revoke(ledger, str(asked["key"]))
+        return JSONResponse({})
+
     async def release(request: Request) -> JSONResponse:
         asked = json.loads(await request.body() or b"{}")
         is_reversed = bool(asked.get("newest_first", False))
@@ -84,6 +90,7 @@ def routes(prefix: str, ledger: Ledger, clock: ServiceClock, faults: WebhookFaul
         Route(f"{prefix}/disputes/{{id}}/close", acting(_close), methods=["POST"]),
         Route(f"{prefix}/webhooks/faults", add_fault, methods=["POST"]),
         Route(f"{prefix}/webhooks/faults", clear_faults, methods=["DELETE"]),
+        Route(f"{prefix}/keys/revoke", revoke, methods=["POST"]),
         Route(f"{prefix}/webhooks/release", release, methods=["POST"]),
         Route(f"{prefix}/webhooks/resend/{{id}}", resend, methods=["POST"]),
         Route(f"{prefix}/webhooks/deliveries", told),
