@@ -14,8 +14,9 @@ from typing import Any
 
 from interlock.effects import Draft, History, Kind
 from interlock.errors import IllegalTransition, InterlockError, JournalError
-from interlock.journal import Guard, Journal
+from interlock.journal import BUDGET, Denied, Guard, Journal
 from interlock.ports import Liveness
+from interlock.rules.budgets import GREATEST, HOLDERS_TOLD, Budget, Holder, Shortfall
 from interlock.settlement import Watched
 
 _AT = "2026-03-01T12:00:00+00:00"
@@ -30,6 +31,17 @@ def draft(kind: Kind, **data: Any) -> Draft:
 def drafts(*kinds: Kind) -> list[Draft]:
     """An entry of each kind, in order."""
     return [draft(kind) for kind in kinds]
+
+
+def dispatching(*budgets: Budget, key: str) -> list[Draft]:
+    """The entries of a dispatch that takes budgets."""
+    taken = {"budget": [budget.to_json() for budget in budgets]} if budgets else {}
+    return [draft(Kind.PROPOSED, key=key), draft(Kind.AUTHORIZED), draft(Kind.DISPATCHED, **taken)]
+
+
+def guards(*budgets: Budget) -> list[Guard]:
+    """The guards of such a dispatch."""
+    return [Guard(BUDGET, budget.to_json()) for budget in budgets]
 
 
 @contextlib.contextmanager
@@ -307,6 +319,222 @@ class JournalContract:
         assert journal.load("e1") == History("e1")
         assert journal.open_effects() == []
         self.write(journal, "e1")
+
+    # --- budgets -------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def dispatch(journal: Journal, effect_id: str, *budgets: Budget, key: str = "") -> History | None:
+        """Propose and dispatch an effect that takes budgets, on what is known of it.
+
+        Raises:
+            Denied: there is no room.
+        """
+        return journal.append(
+            journal.load(effect_id), dispatching(*budgets, key=key or effect_id), guards=guards(*budgets)
+        )
+
+    def test_a_budget_is_never_exceeded(self) -> None:
+        """What fits is written, what does not is denied with who holds the rest, and nothing of it is written."""
+        journal, other = self.journal(), self.journal()
+        assert self.dispatch(journal, "e1", Budget("cap", 3000, 2000), key="refund:881") is not None
+        denied = self._denied(other, "e2", Budget("cap", 3000, 2000))
+        assert denied.shortfalls == (Shortfall("cap", 3000, 2000, 2000, (Holder("pay", "refund:881", 2000),), 0),)
+        assert other.load("e2") == History("e2")
+        assert [effect_id for effect_id, _ in other.open_effects()] == ["e1"]
+        assert self.dispatch(other, "e3", Budget("cap", 3000, 1000)) is not None
+        assert self.dispatch(other, "e4", Budget("another cap", 1, 1)) is not None
+        self._denied(self.restarted(journal), "e5", Budget("cap", 3000, 1))
+        assert journal.verify().ok, journal.verify().problems
+
+    def test_more_than_the_limit_never_fits(self) -> None:
+        """A call that asks for more than its limit alone is denied while nobody holds anything."""
+        denied = self._denied(self.journal(), "e1", Budget("cap", 999, 1000))
+        assert denied.shortfalls == (Shortfall("cap", 999, 1000, 0),)
+
+    def test_a_reservation_stands_until_nothing_can_have_happened(self) -> None:
+        """Open, landed, ambiguous and settled effects hold what they took; a failed or refused one gives it back."""
+        stands: dict[tuple[Kind, ...], bool] = {
+            (): True,
+            (Kind.DISPATCHED,): True,
+            (Kind.COMMITTED,): True,
+            (Kind.DISPATCHED, Kind.COMMITTED): True,
+            (Kind.AMBIGUOUS,): True,
+            (Kind.AMBIGUOUS, Kind.COMMITTED): True,
+            (Kind.COMMITTED, Kind.SETTLED): True,
+            (Kind.COMMITTED, Kind.REVERSED): True,
+            (Kind.COMMITTED, Kind.AT_RISK): True,
+            (Kind.FAILED,): False,
+            (Kind.REFUSED,): False,
+            (Kind.DISPATCHED, Kind.FAILED): False,
+            (Kind.FAILED, Kind.PROPOSED): False,
+            (Kind.FAILED, Kind.PROPOSED, Kind.AUTHORIZED): False,
+        }
+        journal = self.journal()
+        for number, (kinds, holds) in enumerate(stands.items()):
+            cap = Budget(f"cap {number}", 1000, 1000)
+            assert self.dispatch(journal, f"e{number}", cap) is not None
+            for kind in kinds:
+                self.write(journal, f"e{number}", (kind,))
+            if holds:
+                self._denied(journal, f"other {number}", cap)
+            else:
+                assert self.dispatch(journal, f"other {number}", cap) is not None, kinds
+        assert journal.verify().ok, journal.verify().problems
+
+    def test_a_resend_does_not_reserve_twice(self) -> None:
+        """A recovery that sends again does so under the reservation that stands, and it is given back once."""
+        journal = self.journal()
+        self.dispatch(journal, "e1", Budget("cap", 3000, 2000))
+        for _ in range(3):
+            self.write(journal, "e1", (Kind.DISPATCHED,))
+        assert self.dispatch(journal, "e2", Budget("cap", 3000, 1000)) is not None
+        self.write(journal, "e1", (Kind.FAILED,))
+        assert self.dispatch(journal, "e3", Budget("cap", 3000, 2000)) is not None
+        self._denied(journal, "e4", Budget("cap", 3000, 1))
+        assert journal.verify().ok, journal.verify().problems
+
+    def test_another_attempt_reserves_anew(self) -> None:
+        """After a failure the next attempt is judged like any other; what it takes may be another amount, or nothing."""
+        journal = self.journal()
+        for effect_id in ("e1", "e2", "e3"):
+            self.dispatch(journal, effect_id, Budget("cap", 3000, 1000))
+            self.write(journal, effect_id, (Kind.FAILED,))
+        self.dispatch(journal, "e1", Budget("cap", 3000, 2500))
+        self._denied(journal, "e2", Budget("cap", 3000, 1000))
+        self.dispatch(journal, "e2", Budget("cap", 3000, 500))
+        self.write(journal, "e1", (Kind.FAILED,))
+        assert self.dispatch(journal, "e1") is not None
+        self.dispatch(journal, "e3", Budget("cap", 3000, 2500))
+        assert journal.verify().ok, journal.verify().problems
+
+    def test_what_landed_after_all_holds_its_budget_again(self) -> None:
+        """A late answer counts: the effect takes its budget again though others have taken it meanwhile, and none fits after that."""
+        journal = self.journal()
+        self.dispatch(journal, "e1", Budget("cap", 3000, 2000))
+        self.write(journal, "e1", (Kind.REFUSED,))
+        self.dispatch(journal, "e2", Budget("cap", 3000, 2000))
+        self.write(journal, "e1", (Kind.COMMITTED,))
+        denied = self._denied(journal, "e3", Budget("cap", 4000, 1))
+        assert denied.shortfalls[0].held == 4000
+        assert journal.verify().ok, journal.verify().problems
+
+    def test_of_several_budgets_all_are_taken_or_none(self) -> None:
+        """A call under several caps is let through by all of them; those without room are named, the others stay as they were."""
+        journal = self.journal()
+        self.dispatch(journal, "e1", Budget("a", 10, 8), Budget("b", 10, 1))
+        denied = self._denied(journal, "e2", Budget("a", 10, 5), Budget("b", 10, 5))
+        assert [shortfall.budget for shortfall in denied.shortfalls] == ["a"]
+        assert self.dispatch(journal, "e3", Budget("a", 10, 2), Budget("b", 10, 9)) is not None
+        denied = self._denied(journal, "e4", Budget("a", 10, 1), Budget("b", 10, 1), Budget("c", 10, 1))
+        assert [shortfall.budget for shortfall in denied.shortfalls] == ["a", "b"]
+        self.dispatch(journal, "e5", Budget("c", 10, 10))
+        assert journal.verify().ok, journal.verify().problems
+
+    def test_each_call_is_judged_by_its_own_limit(self) -> None:
+        """Two limits under one key are two opinions about one sum: each call is judged by the one it brings."""
+        journal = self.journal()
+        self.dispatch(journal, "e1", Budget("cap", 1000, 1000))
+        self._denied(journal, "e2", Budget("cap", 1000, 1))
+        assert self.dispatch(journal, "e3", Budget("cap", 5000, 1000)) is not None
+        self._denied(journal, "e4", Budget("cap", 2000, 1))
+
+    def test_who_holds_is_told_in_bounds(self) -> None:
+        """However many hold a budget, a denial names the greatest and counts the others."""
+        journal = self.journal()
+        for number in range(HOLDERS_TOLD + 3):
+            self.dispatch(journal, f"e{number}", Budget("cap", 1000, number + 1))
+        (shortfall,) = self._denied(journal, "late", Budget("cap", 1000, 1000)).shortfalls
+        assert [holder.amount for holder in shortfall.holders] == list(range(HOLDERS_TOLD + 3, 3, -1))
+        assert shortfall.others == 3
+        assert shortfall.held == sum(range(1, HOLDERS_TOLD + 4))
+
+    def test_any_budget_key_is_kept_apart(self) -> None:
+        """Budget keys are opaque text: none is folded, trimmed or taken as a pattern; the greatest amounts are kept."""
+        journal = self.journal()
+        for number, key in enumerate(
+            ["a", "A", "a ", "%", "_", "ü", "u\u0308", "'; DROP TABLE entries; --", "x" * 500, "a\u0000b"]
+        ):
+            assert self.dispatch(journal, f"e{number}", Budget(key, GREATEST, GREATEST)) is not None
+            self._denied(journal, "late", Budget(key, GREATEST, 1))
+        assert journal.verify().ok, journal.verify().problems
+
+    def test_a_history_that_moved_is_no_question_of_room(self) -> None:
+        """The loser of a race for one effect gets None as ever, also where there would be no room for it."""
+        journal = self.journal()
+        cap = Budget("cap", 1000, 1000)
+        before = journal.load("e1")
+        self.dispatch(journal, "e1", cap)
+        assert journal.append(before, dispatching(cap, key="e1"), guards=guards(cap)) is None
+
+    def test_a_budget_needs_its_guard(self) -> None:
+        """A dispatch that says it takes a budget without a guard for just that, or a guard without it, is refused and not written."""
+        journal = self.journal()
+        cap, other = Budget("cap", 1000, 1000), Budget("cap", 1000, 999)
+        for said, guarded in (((cap,), ()), ((), (cap,)), ((cap,), (other,))):
+            with _raises(InterlockError):
+                journal.append(History("e1"), dispatching(*said, key="e1"), guards=guards(*guarded))
+        assert journal.load("e1") == History("e1")
+        assert self.dispatch(journal, "e1", cap) is not None
+
+    def test_threads_that_race_for_a_budget(self) -> None:
+        """Effects of two workers that ask for one budget at the same moment: as many are let through as there is room for."""
+        workers = [self.journal(), self.journal()]
+        for turn in range(3):
+
+            def compete(number: int, turn: int = turn) -> bool:
+                try:
+                    return (
+                        self.dispatch(workers[number % 2], f"e{turn}-{number}", Budget(f"cap {turn}", 5000, 2000))
+                        is not None
+                    )
+                except Denied:
+                    return False
+
+            assert sum(_at_once(8, compete)) == 2
+        assert workers[0].verify().ok, workers[0].verify().problems
+
+    def test_tasks_that_race_for_a_budget(self) -> None:
+        """Asynchronous appends that may share a batch: judged in order within it, each sees what those before it took."""
+        journal = self.journal()
+
+        async def scenario() -> list[History | BaseException | None]:
+            caps = [Budget("cap", 5000, 2000) if number % 2 else Budget("own", 2**40, 1) for number in range(16)]
+            racing = [
+                journal.append_async(History(f"e{number}"), dispatching(cap, key=f"e{number}"), guards=guards(cap))
+                for number, cap in enumerate(caps)
+            ]
+            return list(await asyncio.gather(*racing, return_exceptions=True))
+
+        results = asyncio.run(scenario())
+        assert all(isinstance(result, History) for result in results[::2])
+        assert sum(isinstance(result, History) for result in results[1::2]) == 2
+        assert sum(isinstance(result, Denied) for result in results[1::2]) == 6
+        assert journal.verify().ok, journal.verify().problems
+
+    def test_a_release_and_a_dispatch_that_race(self) -> None:
+        """However a release and a dispatch meet, the room is given out once."""
+        workers = [self.journal(), self.journal()]
+        for turn in range(5):
+            cap = Budget(f"cap {turn}", 1000, 1000)
+            self.dispatch(workers[0], f"e{turn}", cap)
+
+            def meet(number: int, turn: int = turn, cap: Budget = cap) -> bool:
+                if number == 0:
+                    return self.write(workers[0], f"e{turn}", (Kind.FAILED,)) is None
+                try:
+                    return self.dispatch(workers[number % 2], f"e{turn}-{number}", cap) is not None
+                except Denied:
+                    return False
+
+            assert sum(_at_once(4, meet)) <= 1
+        assert workers[0].verify().ok, workers[0].verify().problems
+
+    def _denied(self, journal: Journal, effect_id: str, *budgets: Budget) -> Denied:
+        try:
+            self.dispatch(journal, effect_id, *budgets)
+        except Denied as denied:
+            return denied
+        raise AssertionError("it was let through")
 
     # --- open effects --------------------------------------------------------------------------------------------------
 
