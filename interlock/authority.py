@@ -35,19 +35,20 @@ class Approval:
     revoked: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.id, str) or not self.id.strip():
+        given: Any = self  # what the annotations promise is what is checked here
+        if not isinstance(given.id, str) or not self.id.strip():
             raise BadInput(f"an approval needs an id that names it, not {self.id!r}.")
-        if not isinstance(self.by, str):
+        if not isinstance(given.by, str):
             raise BadInput(f"approval {self.id!r}: by= is {self.by!r}; give the name of who approved it.")
         if self.amount_minor is not None and (
-            isinstance(self.amount_minor, bool) or not isinstance(self.amount_minor, int) or self.amount_minor < 0
+            isinstance(given.amount_minor, bool) or not isinstance(given.amount_minor, int) or self.amount_minor < 0
         ):
             raise BadInput(
                 f"approval {self.id!r}: amount_minor= is {self.amount_minor!r}; give a whole number of the currency's smallest unit."
             )
-        if self.until is not None and (not isinstance(self.until, datetime) or self.until.utcoffset() is None):
+        if self.until is not None and (not isinstance(given.until, datetime) or self.until.utcoffset() is None):
             raise BadInput(f"approval {self.id!r}: until= is {self.until!r}; give a datetime with a timezone.")
-        if self.revoked not in (True, False) or not isinstance(self.revoked, bool):
+        if given.revoked is not True and given.revoked is not False:
             raise BadInput(f"approval {self.id!r}: revoked= is {self.revoked!r}; say True or False.")
 
 

@@ -106,7 +106,8 @@ class CaseCallback:
                 self._names.append(parameter.name)
             elif parameter.default is parameter.empty:
                 raise ConfigurationError(
-                    f"effect {effect!r}: {role}= asks for {parameter.name!r}. It gets the case first, and by name any of: {', '.join(offered)}."
+                    f"effect {effect!r}: {role}= asks for {parameter.name!r}. It gets the case first, and by name any of: "
+                    f"{', '.join(offered)}."
                 )
         self._function = function
         self._reader = reader

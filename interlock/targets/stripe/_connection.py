@@ -1,10 +1,11 @@
 """The connection of a target to Stripe: a client derived from the user's, with one attempt and one deadline for every request.
 
-The SDK retries by itself (stripe-python: `max_network_retries`, 2 by default) and waits 80 seconds. A gated send is one request: the gate decides
-what follows. So the target makes a client of its own out of the user's: the same key, account, version, addresses and HTTP connections,
-`max_network_retries=0`, and a timeout within the effect's. The user's client stays as it is.
+The SDK retries by itself (stripe-python: `max_network_retries`, 2 by default) and waits 80 seconds. A gated send is one request: the
+gate decides what follows. So the target makes a client of its own out of the user's: the same key, account, version, addresses and
+HTTP connections, `max_network_retries=0`, and a timeout within the effect's. The user's client stays as it is.
 
-Requests are described as `Call`s, and whoever needs several yields them; `run` and `arun` carry them out, so that the logic is written once.
+Requests are described as `Call`s, and whoever needs several yields them; `run` and `arun` carry them out, so that the logic is
+written once.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ class Call(NamedTuple):
         method: service and verb below `client.v1`.
         args: what the verb takes.
         key: the idempotency key, for a POST.
+        account: the connected account that it is made for; by default the client's own.
     """
 
     method: str
     args: tuple[Any, ...] = ()
     key: str | None = None
+    account: str | None = None
 
 
 Calls = Generator[Call, Any, T]
@@ -136,11 +139,21 @@ class Connection:
 
     @staticmethod
     def _options(call: Call) -> dict[str, Any]:
-        return {"max_network_retries": 0} | ({"idempotency_key": call.key} if call.key is not None else {})
+        options: dict[str, Any] = {"max_network_retries": 0}
+        if call.key is not None:
+            options["idempotency_key"] = call.key
+        if call.account is not None:
+            options["stripe_account"] = call.account
+        return options
 
 
 def listed(
-    method: str, params: Mapping[str, Any], *, before: tuple[Any, ...] = (), at_most: int
+    method: str,
+    params: Mapping[str, Any],
+    *,
+    at_most: int,
+    before: tuple[Any, ...] = (),
+    account: str | None = None,
 ) -> Calls[list[dict[str, Any]]]:
     """Every object of a list, newest first, page after page.
 
@@ -150,7 +163,7 @@ def listed(
     found: list[dict[str, Any]] = []
     after: dict[str, Any] = {}
     while True:
-        page = yield Call(method, (*before, {**params, **after, "limit": PAGE}))
+        page = yield Call(method, (*before, {**params, **after, "limit": PAGE}), account=account)
         found += [as_dict(item) for item in page.data]
         if not page.has_more or not page.data:
             return found

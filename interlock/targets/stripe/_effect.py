@@ -14,19 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, cast
 
 import stripe
 from pydantic import BaseModel, ConfigDict
 
 from interlock.authority import Approval, Permission, permission_of
 from interlock.callbacks import KEY_ARGUMENT
+from interlock.declaration import seconds
 from interlock.effects import Proposal
 from interlock.errors import AuthorityUnclear, BadInput, ConfigurationError
 from interlock.function import EffectFunction
-from interlock.outcomes import Outcome
+from interlock.settlement import Settlement
 from interlock.targets.stripe._case import CaseCallback, CaseReader, plain
 from interlock.targets.stripe._connection import Call, Calls, Connection
 from interlock.targets.stripe._error import told, verdict_of
@@ -44,7 +45,9 @@ AT_MOST = 10_000
 """How many objects a look-up reads before it says that it cannot tell."""
 MARK = "interlock_effect_id"
 """The metadata by which our own object is found again."""
-ARGUMENTS = ("case", "subject", "amount", "currency", "params", "notes", "metadata")
+ARGUMENTS = ("case", "subject", "amount", "currency", "params", "notes", "metadata", "since")
+SLACK_S = 86_400
+"""How far Stripe's clock and ours may differ when a list is read from the moment of the decision on."""
 
 
 class StripeObject(BaseModel):
@@ -77,18 +80,75 @@ class Plan(NamedTuple):
         find: reads until our own object, marked with the key, is found; None if it is certainly not there.
         facts: reads what the decision relies on.
         expect: what each fact must be.
+        settlement: reads what became of it, from the recorded arguments and the object that was made.
+        references: Stripe's ids under which an event can find it, from the object that was made.
     """
 
     create: Callable[[Mapping[str, Any], str], Call]
     find: Callable[[Mapping[str, Any], str], Calls[dict[str, Any] | None]]
-    facts: Callable[[Mapping[str, Any], str], Calls[dict[str, Any]]] | None
-    expect: Mapping[str, Any]
+    facts: Callable[[Mapping[str, Any], str], Calls[dict[str, Any]]] | None = None
+    expect: Mapping[str, Any] = {}
+    settlement: Callable[[Mapping[str, Any], Mapping[str, Any]], Calls[Settlement | None]] | None = None
+    references: Callable[[Mapping[str, Any]], list[str]] | None = None
+
+
+class Parts(NamedTuple):
+    """What one call comes down to.
+
+    Attributes:
+        subject: what is acted on: a payment, a customer, an account; None if nothing.
+        amount: in the currency's smallest unit; None if the effect moves none of its own.
+        currency: as the caller said it; None if not.
+        params: further parameters that make it this very request.
+        notes: parameters that may differ between tries; what was recorded first is sent.
+        metadata: further metadata.
+    """
+
+    subject: str | None
+    amount: int | None = None
+    currency: str | None = None
+    params: Mapping[str, Any] | None = None
+    notes: Mapping[str, Any] | None = None
+    metadata: Mapping[str, str] | None = None
+
+
+class Options(TypedDict, total=False):
+    """What every Stripe effect takes beside its key.
+
+    Callbacks get the case first, and by name what else they want of `subject`, `amount`, `currency` and `idempotency_key`.
+
+    Attributes:
+        approval: who allowed it: answers an `Approval`, True, False or None. Asked right before the send and after a crash.
+        premises: further facts of your own: a dict.
+        expect: what they must be.
+        budget: a cap shared with other effects.
+        case: the class of the case; by default the annotation of `key=`. Without one, callbacks get its fields.
+        metadata: further metadata of what is made: a dict, or a function of the case.
+        timeout: the longest a send takes (seconds or timedelta); 30 by default.
+        settle_after: how long a request may still be in Stripe's hands once its sender is gone; 10 seconds by default.
+        wait: how long a call waits for another live sender of the same effect.
+        watch_for: how long `gate.watch()` reads it again after it was accepted, for effects that settle later.
+        name: name of the effect; part of its identity.
+    """
+
+    approval: Callable[..., Any] | None
+    premises: Callable[..., Any] | None
+    expect: Mapping[str, Any] | None
+    budget: Callable[..., Any] | None
+    case: type[Any] | None
+    metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None
+    timeout: float | timedelta
+    settle_after: float | timedelta
+    wait: float | timedelta
+    watch_for: float | timedelta | None
+    name: str
 
 
 class Common(NamedTuple):
-    """The options that every Stripe effect takes; `stripe_refund` explains them."""
+    """`Options` with their defaults."""
 
     key: Callable[..., str]
+    asynchronous: bool
     approval: Callable[..., Any] | None = None
     premises: Callable[..., Any] | None = None
     expect: Mapping[str, Any] | None = None
@@ -98,8 +158,16 @@ class Common(NamedTuple):
     timeout: float | timedelta = 30.0
     settle_after: float | timedelta = SETTLE_AFTER_S
     wait: float | timedelta = 0.0
+    watch_for: float | timedelta | None = None
     name: str = ""
-    asynchronous: bool = False
+
+
+class Decider(TypedDict, total=False):
+    """What a decider adds to a call: see `EffectFunction.submit`."""
+
+    decision: str
+    seen: Mapping[str, Any] | None
+    wait: float | timedelta | None
 
 
 class StripeEffect(Generic[A]):
@@ -112,11 +180,7 @@ class StripeEffect(Generic[A]):
 
     def __init__(self, gate: Interlock, client: Any, plan: Plan, common: Common) -> None:
         name = common.name
-        if common.asynchronous not in (True, False):
-            raise ConfigurationError(f"effect {name!r}: asynchronous= is {common.asynchronous!r}; say True or False.")
-        timeout_s = common.timeout.total_seconds() if isinstance(common.timeout, timedelta) else common.timeout
-        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or timeout_s <= 0:
-            raise ConfigurationError(f"effect {name!r}: timeout= is {common.timeout!r}; give seconds or a timedelta.")
+        timeout_s = seconds("timeout", common.timeout, name, positive=True)
         self.name = name
         self.gate = gate
         self.connection = Connection(client, effect=name, timeout_s=timeout_s, asynchronous=common.asynchronous)
@@ -131,7 +195,7 @@ class StripeEffect(Generic[A]):
         self._metadata = given if given is None or isinstance(given, Mapping) else self._callback(given, "metadata", ())
         has_facts = plan.facts is not None or self._premises is not None
         make = _asynchronous if common.asynchronous else _synchronous
-        send, facts, look_up, allowed, budget = make(self)
+        send, facts, look_up, allowed, budget, settlement = make(self)
         declare = gate.effect(
             key=self._key_of,
             premises=facts if has_facts else None,
@@ -144,68 +208,48 @@ class StripeEffect(Generic[A]):
             timeout=common.timeout,
             settle_after=common.settle_after,
             wait=common.wait,
+            settlement=settlement if plan.settlement is not None else None,
+            references=_references(plan) if plan.references is not None else None,
+            watch_for=common.watch_for,
             classify=verdict_of,
             binds=("subject", "amount", "currency", "params"),
             name=name,
         )
-        self.effect: EffectFunction[A] = declare(send)
+        self.effect: EffectFunction[A] = cast("EffectFunction[A]", declare(send))
 
     def __repr__(self) -> str:
         return f"<{self.name!r} at Stripe, tier {self.effect.capabilities.tier}>"
 
     # --- for the kinds -----------------------------------------------------------------------------------------------
 
-    def submit_call(
-        self,
-        case: Any,
-        *,
-        subject: str | None,
-        amount: int | None = None,
-        currency: str | None = None,
-        params: Mapping[str, Any] | None = None,
-        notes: Mapping[str, Any] | None = None,
-        metadata: Mapping[str, str] | None = None,
-        decision: str = "",
-        seen: Mapping[str, Any] | None = None,
-        wait: float | timedelta | None = None,
-    ) -> A:
+    def submit_call(self, case: Any, parts: Parts, decider: Decider) -> A:
         """One call, from its parts to its outcome."""
-        arguments = self._arguments(case, subject, amount, currency, params, notes, metadata)
-        return self.effect.submit((), arguments, decision=decision or self._decision(arguments), seen=seen, wait=wait)
+        arguments = self._arguments(case, parts)
+        decision = decider.get("decision") or self._decision(arguments)
+        return self.effect.submit((), arguments, decision=decision, seen=decider.get("seen"), wait=decider.get("wait"))
 
-    def propose_call(
-        self,
-        case: Any,
-        *,
-        subject: str | None,
-        amount: int | None = None,
-        currency: str | None = None,
-        params: Mapping[str, Any] | None = None,
-        notes: Mapping[str, Any] | None = None,
-        metadata: Mapping[str, str] | None = None,
-        decision: str = "",
-        seen: Mapping[str, Any] | None = None,
-    ) -> Proposal:
+    def propose_call(self, case: Any, parts: Parts, decider: Decider) -> Proposal:
         """One call, from its parts to a proposal that `gate.submit` takes later."""
-        arguments = self._arguments(case, subject, amount, currency, params, notes, metadata)
-        return self.effect.propose((), arguments, decision=decision or self._decision(arguments), seen=seen)
+        arguments = self._arguments(case, parts)
+        decision = decider.get("decision") or self._decision(arguments)
+        return self.effect.propose((), arguments, decision=decision, seen=decider.get("seen"))
+
+    def named_by(self, callback: CaseCallback | None, case: Any, fields: tuple[str, ...]) -> Any:
+        """What a case names: by the user's callback, else the case itself if it is a text, else the first of its fields that is set."""
+        if callback is not None:
+            return callback(plain(case, self.name), {})
+        if isinstance(case, str):
+            return case
+        found = (case.get(field) if isinstance(case, Mapping) else getattr(case, field, None) for field in fields)
+        return next((value for value in found if value is not None), None)
 
     def _callback(self, function: Any, role: str, offered: tuple[str, ...] = ()) -> CaseCallback:
         names = offered or ("subject", "amount", "currency", KEY_ARGUMENT)
         return CaseCallback(function, role=role, effect=self.name, offered=names, reader=self._reader)
 
-    def _arguments(
-        self,
-        case: Any,
-        subject: str | None,
-        amount: int | None,
-        currency: str | None,
-        params: Mapping[str, Any] | None,
-        notes: Mapping[str, Any] | None,
-        metadata: Mapping[str, str] | None,
-    ) -> dict[str, Any]:
+    def _arguments(self, case: Any, parts: Parts) -> dict[str, Any]:
         written = plain(case, self.name)
-        more = dict(metadata or {})
+        more = dict(parts.metadata or {})
         if isinstance(self._metadata, CaseCallback):
             more = {**self._metadata(written, {}), **more}
         elif self._metadata is not None:
@@ -214,19 +258,21 @@ class StripeEffect(Generic[A]):
             raise BadInput(
                 f"effect {self.name!r}: metadata {MARK!r} is the gate's own; leave it out. Nothing was sent."
             )
-        for name, value in more.items():
+        texts: Mapping[Any, Any] = more
+        for name, value in texts.items():
             if not isinstance(name, str) or not isinstance(value, str):
                 raise BadInput(
                     f"effect {self.name!r}: metadata {name!r}: {value!r} is not text to text. Nothing was sent."
                 )
         return {
             "case": written,
-            "subject": subject,
-            "amount": amount,
-            "currency": currency,
-            "params": dict(params or {}),
-            "notes": dict(notes or {}),
+            "subject": parts.subject,
+            "amount": parts.amount,
+            "currency": parts.currency,
+            "params": dict(parts.params or {}),
+            "notes": dict(parts.notes or {}),
             "metadata": more,
+            "since": int(self.gate.clock.now().timestamp()) - SLACK_S,
         }
 
     def _decision(self, arguments: Mapping[str, Any]) -> str:
@@ -250,10 +296,21 @@ class StripeEffect(Generic[A]):
             raise AuthorityUnclear(f"effect {self.name!r}: {error} Nothing was sent.") from error
 
 
-Parts = tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], Callable[..., Any], Callable[..., Any]]
+Callbacks = tuple[Callable[..., Any], ...]
 
 
-def _synchronous(effect: StripeEffect[Any]) -> Parts:
+def _references(plan: Plan) -> Callable[..., list[str]]:
+    assert plan.references is not None
+    read = plan.references
+    return lambda value: read(_fields(value))
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    """The fields of what was made, whether it comes as an object or as the look-up found it."""
+    return value.model_dump() if isinstance(value, StripeObject) else value if isinstance(value, Mapping) else {}
+
+
+def _synchronous(effect: StripeEffect[Any]) -> Callbacks:
     connection, plan = effect.connection, effect._plan
 
     def send(
@@ -264,9 +321,10 @@ def _synchronous(effect: StripeEffect[Any]) -> Parts:
         params: Any,
         notes: Any,
         metadata: Any,
+        since: Any,
         idempotency_key: str,
     ) -> StripeObject:
-        given = _given(case, subject, amount, currency, params, notes, metadata)
+        given = _given(case, subject, amount, currency, params, notes, metadata, since)
         try:
             made = connection.run(_once(plan.create(given, idempotency_key)))
         except stripe.StripeError as error:
@@ -290,10 +348,14 @@ def _synchronous(effect: StripeEffect[Any]) -> Parts:
         assert effect._budget is not None
         return effect._budget(given["case"], given)
 
-    return send, facts, look_up, allowed, budget
+    def settlement(value: Any, **given: Any) -> Settlement | None:
+        assert plan.settlement is not None
+        return connection.run(plan.settlement(given, _fields(value)))
+
+    return send, facts, look_up, allowed, budget, settlement
 
 
-def _asynchronous(effect: StripeEffect[Any]) -> Parts:
+def _asynchronous(effect: StripeEffect[Any]) -> Callbacks:
     connection, plan = effect.connection, effect._plan
 
     async def send(
@@ -304,9 +366,10 @@ def _asynchronous(effect: StripeEffect[Any]) -> Parts:
         params: Any,
         notes: Any,
         metadata: Any,
+        since: Any,
         idempotency_key: str,
     ) -> StripeObject:
-        given = _given(case, subject, amount, currency, params, notes, metadata)
+        given = _given(case, subject, amount, currency, params, notes, metadata, since)
         try:
             made = await connection.arun(_once(plan.create(given, idempotency_key)))
         except stripe.StripeError as error:
@@ -330,7 +393,11 @@ def _asynchronous(effect: StripeEffect[Any]) -> Parts:
         assert effect._budget is not None
         return await _asked(effect._budget, given)
 
-    return send, facts, look_up, allowed, budget
+    async def settlement(value: Any, **given: Any) -> Settlement | None:
+        assert plan.settlement is not None
+        return await connection.arun(plan.settlement(given, _fields(value)))
+
+    return send, facts, look_up, allowed, budget, settlement
 
 
 async def _asked(callback: CaseCallback, given: Mapping[str, Any]) -> Any:
@@ -359,6 +426,21 @@ def _together(own: dict[str, Any], theirs: Any, effect: str) -> dict[str, Any]:
     return {**own, **theirs}
 
 
+def common_of(name: str, key: Callable[..., str], asynchronous: bool, options: Mapping[str, Any]) -> Common:
+    """The options of a declaration, with their defaults.
+
+    Raises:
+        ConfigurationError: there is no such option.
+    """
+    if unknown := options.keys() - Options.__annotations__.keys():
+        raise ConfigurationError(
+            f"effect {name!r}: there is no option {', '.join(sorted(unknown))}. It takes: {', '.join(Options.__annotations__)}."
+        )
+    if asynchronous is not True and asynchronous is not False:
+        raise ConfigurationError(f"effect {name!r}: asynchronous= is {asynchronous!r}; say True or False.")
+    return Common(key, asynchronous, **{"name": name, **options})
+
+
 def marked(metadata: Mapping[str, str], key: str) -> dict[str, str]:
     """Metadata with our mark."""
     return {**metadata, MARK: key}
@@ -367,8 +449,3 @@ def marked(metadata: Mapping[str, str], key: str) -> dict[str, str]:
 def is_ours(thing: Mapping[str, Any], key: str) -> bool:
     """Whether an object carries our mark for this key."""
     return (thing.get("metadata") or {}).get(MARK) == key
-
-
-Asynchronous = Literal[True]
-Sync = Outcome
-Async = Awaitable[Outcome]

@@ -14,8 +14,7 @@ Our own refund is left out of `left` and `others` by its metadata, so that it ne
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import stripe
 
@@ -23,14 +22,18 @@ from interlock.effects import Proposal
 from interlock.errors import BadInput, ConfigurationError
 from interlock.outcomes import Outcome
 from interlock.rules.premises import Condition, equals, matches, tolerates, unchanged
+from interlock.settlement import Settlement
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed
 from interlock.targets.stripe._effect import (
     AT_MOST,
-    SETTLE_AFTER_S,
     A,
     Common,
+    Decider,
+    Options,
+    Parts,
     Plan,
     StripeEffect,
+    common_of,
     is_ours,
     marked,
 )
@@ -56,7 +59,7 @@ class StripeRefund(StripeEffect[A]):
         self, gate: Interlock, client: Any, plan: Plan, common: Common, *, payment: Any, currency: str | None
     ) -> None:
         super().__init__(gate, client, plan, common)
-        self._payment = None if payment is None else self._callback(payment, "payment", ("amount",))
+        self._payment = None if payment is None else self._callback(payment, "payment")
         self._currency = currency
 
     def __call__(
@@ -66,9 +69,7 @@ class StripeRefund(StripeEffect[A]):
         amount: int,
         reason: Reason | None = None,
         metadata: Mapping[str, str] | None = None,
-        decision: str = "",
-        seen: Mapping[str, Any] | None = None,
-        wait: float | timedelta | None = None,
+        **decider: Unpack[Decider],
     ) -> A:
         """Refund it once.
 
@@ -77,9 +78,11 @@ class StripeRefund(StripeEffect[A]):
             amount: in the currency's smallest unit: 2000 for $20.00.
             reason: Stripe's word for why. May differ between tries; what was recorded first is sent.
             metadata: further metadata of the refund.
-            decision: names the decision; by default the approval's id.
-            seen: the facts as the decider saw them; by default they are read now.
-            wait: seconds to wait while another live sender has it.
+            **decider: `decision=` names the decision, by default the approval's id; `seen=` the facts as the decider saw them, by
+                default they are read now; `wait=` seconds to wait while another live sender has it.
+
+        Returns:
+            An `Outcome`; of an asynchronous effect an awaitable of one.
 
         Raises:
             BadInput: an argument is not acceptable; nothing was sent.
@@ -88,8 +91,7 @@ class StripeRefund(StripeEffect[A]):
         **Durable when** this returns: what was sent and what came back, or why nothing was.
         **If the process dies** before that: `gate.recover()`, or the next call with the same key, settles it.
         """
-        parts = self._parts(case, amount, reason, metadata)
-        return self.submit_call(case, **parts, decision=decision, seen=seen, wait=wait)
+        return self.submit_call(case, self._parts(case, amount, reason, metadata), decider)
 
     def proposal(
         self,
@@ -98,42 +100,29 @@ class StripeRefund(StripeEffect[A]):
         amount: int,
         reason: Reason | None = None,
         metadata: Mapping[str, str] | None = None,
-        decision: str = "",
-        seen: Mapping[str, Any] | None = None,
+        **decider: Unpack[Decider],
     ) -> Proposal:
         """Decide now, and make it into a `Proposal` for `gate.submit`; takes what a call takes."""
-        return self.propose_call(case, **self._parts(case, amount, reason, metadata), decision=decision, seen=seen)
+        return self.propose_call(case, self._parts(case, amount, reason, metadata), decider)
 
-    def _parts(self, case: Any, amount: Any, reason: Any, metadata: Any) -> dict[str, Any]:
+    def _parts(self, case: Any, amount: Any, reason: Any, metadata: Any) -> Parts:
         if reason is not None and reason not in REASONS:
             raise BadInput(
                 f"effect {self.name!r}: reason= is {reason!r}; Stripe knows {', '.join(REASONS)}. Nothing was sent."
             )
-        return {
-            "subject": self._payment_of(case, amount),
-            "amount": checked_amount(amount, currency=self._currency),
-            "currency": self._currency,
-            "notes": {} if reason is None else {"reason": reason},
-            "metadata": metadata,
-        }
-
-    def _payment_of(self, case: Any, amount: Any) -> str:
-        found: Any = None
-        if self._payment is not None:
-            from interlock.targets.stripe._case import plain
-
-            found = self._payment(plain(case, self.name), {"amount": amount})
-        elif isinstance(case, str):
-            found = case
-        else:
-            for field in FIELDS:
-                found = found or (case.get(field) if isinstance(case, Mapping) else getattr(case, field, None))
-        if not isinstance(found, str) or not found.startswith(("pi_", "ch_", "py_")):
+        payment = self.named_by(self._payment, case, FIELDS)
+        if not isinstance(payment, str) or not payment.startswith(("pi_", "ch_", "py_")):
             raise BadInput(
-                f"effect {self.name!r}: no payment is named ({found!r}). Give the case a field payment_intent or charge, or say where it is: "
-                "payment=lambda case: 'pi_...'. Nothing was sent."
+                f"effect {self.name!r}: no payment is named ({payment!r}). Give the case a field payment_intent or charge, or say "
+                "where it is: payment=lambda case: case.paid_with. Nothing was sent."
             )
-        return found
+        return Parts(
+            payment,
+            checked_amount(amount, currency=self._currency),
+            self._currency,
+            notes={} if reason is None else {"reason": reason},
+            metadata=metadata,
+        )
 
 
 @overload
@@ -142,20 +131,11 @@ def stripe_refund(
     client: stripe.StripeClient,
     *,
     key: Callable[..., str],
-    approval: Callable[..., Any] | None = None,
     payment: Callable[..., str] | None = None,
     currency: str | None = None,
     duplicates: Duplicates = "by_amount",
-    premises: Callable[..., Any] | None = None,
-    expect: Mapping[str, Any] | None = None,
-    budget: Callable[..., Any] | None = None,
-    case: type[Any] | None = None,
-    metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None = None,
-    timeout: float | timedelta = 30.0,
-    settle_after: float | timedelta = SETTLE_AFTER_S,
-    wait: float | timedelta = 0.0,
-    name: str = "stripe_refund",
     asynchronous: Literal[False] = False,
+    **options: Unpack[Options],
 ) -> StripeRefund[Outcome]: ...
 @overload
 def stripe_refund(
@@ -163,65 +143,36 @@ def stripe_refund(
     client: stripe.StripeClient,
     *,
     key: Callable[..., str],
-    approval: Callable[..., Any] | None = None,
     payment: Callable[..., str] | None = None,
     currency: str | None = None,
     duplicates: Duplicates = "by_amount",
-    premises: Callable[..., Any] | None = None,
-    expect: Mapping[str, Any] | None = None,
-    budget: Callable[..., Any] | None = None,
-    case: type[Any] | None = None,
-    metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None = None,
-    timeout: float | timedelta = 30.0,
-    settle_after: float | timedelta = SETTLE_AFTER_S,
-    wait: float | timedelta = 0.0,
-    name: str = "stripe_refund",
     asynchronous: Literal[True],
+    **options: Unpack[Options],
 ) -> StripeRefund[Awaitable[Outcome]]: ...
 def stripe_refund(
     gate: Interlock,
     client: stripe.StripeClient,
     *,
     key: Callable[..., str],
-    approval: Callable[..., Any] | None = None,
     payment: Callable[..., str] | None = None,
     currency: str | None = None,
     duplicates: Duplicates = "by_amount",
-    premises: Callable[..., Any] | None = None,
-    expect: Mapping[str, Any] | None = None,
-    budget: Callable[..., Any] | None = None,
-    case: type[Any] | None = None,
-    metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None = None,
-    timeout: float | timedelta = 30.0,
-    settle_after: float | timedelta = SETTLE_AFTER_S,
-    wait: float | timedelta = 0.0,
-    name: str = "stripe_refund",
     asynchronous: bool = False,
+    **options: Unpack[Options],
 ) -> StripeRefund[Any]:
     """Refunds that are made once, while they are approved and nobody else has made them.
-
-    Callbacks get the case first, and by name what else they want of `amount`, `currency`, `subject` (the payment) and `idempotency_key`.
 
     Args:
         gate: the gate.
         client: a `stripe.StripeClient`. It is not changed: the target derives one of its own, with no retries and a deadline.
         key: names the approved request, e.g. `lambda case: f"refund:{case.order}"`.
-        approval: who allowed it: answers an `Approval`, True, False or None. Asked right before the send and after a crash.
         payment: names the `pi_...` or `ch_...`; by default the case's `payment_intent` or `charge`, or the case itself if it is a text.
         currency: the currency that the amounts are in. Another one at Stripe is refused.
-        duplicates: which refunds by others, made since the decision, may be this very one made by hand. `"by_amount"`: any, once they come to
-            this amount or more. `"strict"`: any at all. Or a function `(refund, amount) -> bool` asked for each: True stops.
+        duplicates: which refunds by others, made since the decision, may be this very one made by hand. `"by_amount"`: any, once they
+            come to this amount or more. `"strict"`: any at all. Or a function `(refund, amount) -> bool`, asked for each: True stops.
             docs/refund-premises.md shows when each is right and wrong.
-        premises: further facts of your own, by name.
-        expect: what they must be.
-        budget: a cap shared with other effects.
-        case: the class of the case; by default the annotation of `key=`. Without one, callbacks get its fields.
-        metadata: further metadata of every refund: a dict, or a function of the case.
-        timeout: the longest a send takes.
-        settle_after: how long a request may still be in Stripe's hands once its sender is gone.
-        wait: how long a call waits for another live sender of the same refund.
-        name: name of the effect; part of its identity.
-        asynchronous: whether calls are awaited.
+        asynchronous: whether calls are awaited; then callbacks may be async, too.
+        **options: `Options`: approval, premises, expect, budget, case, metadata, timeout, settle_after, wait, watch_for, name.
 
     Raises:
         ConfigurationError: something of this cannot be kept.
@@ -238,13 +189,14 @@ def stripe_refund(
             "currency": unchanged() if expected is None else equals(expected),
             "left": matches(is_enough, why="enough is left for this refund"),
             "amount_fits": equals(True),
-            "others": rule_of(duplicates, name),
+            "others": rule_of(duplicates, options.get("name") or "stripe_refund"),
         },
+        settlement=_settlement,
+        references=_references,
     )
-    common = Common(
-        key, approval, premises, expect, budget, case, metadata, timeout, settle_after, wait, name, asynchronous
+    return StripeRefund(
+        gate, client, plan, common_of("stripe_refund", key, asynchronous, options), payment=payment, currency=expected
     )
-    return StripeRefund(gate, client, plan, common, payment=payment, currency=expected)
 
 
 def rule_of(duplicates: Duplicates, effect: str) -> Condition:
@@ -277,7 +229,8 @@ def since(seen: list[Any], now: list[Any]) -> list[dict[str, Any]]:
 
 def comes_to_less(seen: list[Any], now: list[Any], amount: int) -> bool:
     """Whether what others refunded since the decision is less than this refund, so that it cannot be this one in full."""
-    return sum(refund["amount"] for refund in since(seen, now)) < amount
+    others: int = sum(refund["amount"] for refund in since(seen, now))
+    return others < amount
 
 
 def no_chargeback(disputes: list[str]) -> bool:
@@ -352,6 +305,27 @@ def _charge(subject: str) -> Calls[dict[str, Any] | None]:
     if isinstance(charge, dict):
         return charge
     return {"id": "", "status": intent["status"], "captured": False, "currency": intent["currency"], "amount": 0}
+
+
+def _settlement(given: Mapping[str, Any], made: Mapping[str, Any]) -> Calls[Settlement | None]:
+    """docs.stripe.com/refunds: a refund may wait, and may fail later. A chargeback on a refunded charge takes the money a second time."""
+    refund = as_dict((yield Call("refunds.retrieve", (made["id"], {}))))
+    status, evidence = refund["status"], {"id": refund["id"], "status": refund["status"]}
+    if status in UNDONE:
+        return Settlement(
+            "reversed", evidence, f"the refund {status}: {refund.get('failure_reason') or 'no reason given'}"
+        )
+    disputes = yield from listed("disputes.list", {"charge": refund["charge"]}, at_most=AT_MOST)
+    against = [dispute for dispute in disputes if dispute["status"] not in ("won", "warning_closed", "prevented")]
+    if against:
+        evidence["disputes"] = [{"id": dispute["id"], "status": dispute["status"]} for dispute in against]
+        kind = "an inquiry" if no_chargeback([str(dispute["status"]) for dispute in against]) else "a chargeback"
+        return Settlement("at_risk", evidence, f"{kind} on the refunded charge ({against[0]['status']})")
+    return Settlement("settled" if status == "succeeded" else "pending", evidence)
+
+
+def _references(made: Mapping[str, Any]) -> list[str]:
+    return [made[name] for name in ("id", "charge", "payment_intent") if isinstance(made.get(name), str)]
 
 
 def _of(subject: str) -> dict[str, str]:
