@@ -12,6 +12,8 @@ from typing import Any
 from benchmarks.services.model.script import BadRequest, Reply, Turn
 
 Json = dict[str, Any]
+_SCHEMAS = ("parameters", "parametersJsonSchema", "parameters_json_schema")
+"""Where a declaration's schema stands. The API reads a field in both spellings, and the SDK writes this one in the second."""
 
 
 def read(body: Json) -> Turn:
@@ -35,7 +37,7 @@ def read(body: Json) -> Turn:
             elif "text" in part and content.get("role") != "model":
                 texts.append(part["text"])
     tools = {
-        one["name"]: list((one.get("parameters") or one.get("parametersJsonSchema") or {}).get("properties", {}))
+        one["name"]: list(next((one[name] for name in _SCHEMAS if one.get(name)), {}).get("properties", {}))
         for tool in body.get("tools") or ()
         for one in tool.get("functionDeclarations", ())
     }
