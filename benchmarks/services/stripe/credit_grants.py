@@ -53,7 +53,7 @@ def _create(call: Call) -> Json:
     if expires_at is not None and expires_at <= max(now, effective_at):
         raise refused("`expires_at` must be in the future and after `effective_at`.", param="expires_at")
     made = {
-        "id": new_id("credgr"),
+        "id": new_id("credgr_test"),
         "object": "billing.credit_grant",
         "amount": {"monetary": amount["monetary"], "type": "monetary"},
         "applicability_config": {"scope": scope},

@@ -28,6 +28,9 @@ PLATFORM_BANK = "ba_local"
 ARRIVAL_S = 2 * 24 * 60 * 60
 """When a standard payout is expected at the bank, after it was made."""
 
+REVERSIBLE_S = 90 * 24 * 60 * 60
+"""How long after its arrival a payout can be reversed; docs.stripe.com/connect/payout-reversals."""
+
 STATUSES = ("canceled", "failed", "in_transit", "paid", "pending")
 
 FAILURES = {
@@ -153,6 +156,8 @@ def _reverse(call: Call) -> Json:
     before = dict(found)
     if call.account == PLATFORM:
         raise refused("Only payouts of connected accounts can be reversed.", param="payout")
+    if call.clock.stamp() - found["arrival_date"] >= REVERSIBLE_S:
+        raise refused("Payouts can be reversed for 90 days after they were expected to arrive.", param="payout")
     if found["status"] not in ("in_transit", "paid") or found["reversed_by"] or found["original_payout"]:
         raise refused(
             f"This payout cannot be reversed: it is {found['status']}"
@@ -165,9 +170,9 @@ def _reverse(call: Call) -> Json:
     made = _payout(call, -found["amount"], found["currency"], destination=found["destination"])
     made["original_payout"] = found["id"]
     found["reversed_by"] = made["id"]
-    shown = _entered(call, made)
+    # The original is told of first (docs.stripe.com/connect/payout-reversals).
     _changed(call, found, before, "payout.updated")
-    return shown
+    return _entered(call, made)
 
 
 def arrive(call: Call, status: str, failure_code: str | None = None) -> Json:
@@ -193,8 +198,20 @@ def arrive(call: Call, status: str, failure_code: str | None = None) -> Json:
         code = failure_code or _code_of(call, found["destination"]) or "could_not_process"
         found.update(failure_code=code, failure_message=FAILURES[code])
         _give_back(call, found, "payout_failure")
+        _cancel_reversal(call, found["reversed_by"])
     kinds = {"in_transit": "payout.updated", "paid": "payout.paid", "failed": "payout.failed"}
     return _changed(call, found, before, kinds[status])
+
+
+def _cancel_reversal(call: Call, identifier: str | None) -> None:
+    """The reversal of a payout that failed is canceled, if it is still pending (docs.stripe.com/connect/payout-reversals)."""
+    found = None if identifier is None else call.ledger.find("payouts", identifier)
+    if found is None or found["status"] != "pending":
+        return
+    before = dict(found)
+    found["status"] = "canceled"
+    _give_back(call, found, "payout_cancel")
+    _changed(call, found, before, "payout.canceled")
 
 
 def _code_of(call: Call, bank: str) -> str | None:

@@ -5,6 +5,7 @@ Owns how a paid charge comes to be in each place, so that a test speaks only of 
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable
@@ -76,7 +77,9 @@ class Place:
             asked["payment_method"] = card
         return self.client.v1.payment_intents.create(asked)
 
-    def refund(self, paid: Paid, amount_minor: int | None = None, *, key: str | None = None, **more: Any) -> stripe.Refund:
+    def refund(
+        self, paid: Paid, amount_minor: int | None = None, *, key: str | None = None, **more: Any
+    ) -> stripe.Refund:
         """Refund a payment by its charge, which every place knows."""
         asked: Any = {"charge": paid.charge, **more}
         asked["metadata"] = {**TAGS, **more.get("metadata", {})}
@@ -111,3 +114,33 @@ def eventually(condition: Callable[[], bool], *, within_s: float = 10.0) -> None
     while not condition():
         assert time.monotonic() < deadline, f"not so within {within_s} s"
         time.sleep(0.02)
+
+
+def connected_account(place: Place) -> str:
+    """A connected account that can be transferred to and pays out: made here, or the one that STRIPE_CONNECT_ACCOUNT names.
+
+    Live without one, the test is skipped, since not every test account is a Connect platform.
+    """
+    if place.is_live:
+        named = os.environ.get("STRIPE_CONNECT_ACCOUNT", "")
+        if not named:
+            pytest.skip("live: STRIPE_CONNECT_ACCOUNT=acct_... names no connected account to transfer to")
+        return named
+    return str(place.client.v1.accounts.create(CONNECTED).id)
+
+
+CONNECTED: Any = {
+    "type": "custom",
+    "country": "US",
+    "capabilities": {"transfers": {"requested": True}},
+    "tos_acceptance": {"date": 1_700_000_000, "ip": "127.0.0.1"},
+    "external_account": {
+        "object": "bank_account",
+        "country": "US",
+        "currency": "usd",
+        "account_number": "000123456789",
+        "routing_number": "110000000",
+    },
+    "metadata": TAGS,
+}
+"""What a connected account is made with; the numbers are those of docs.stripe.com/connect/testing."""

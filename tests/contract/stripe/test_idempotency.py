@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import stripe
 
-from tests.contract.stripe.place import TAGS, Place, error_of, eventually, headers_of, refusal
+from tests.contract.stripe.place import TAGS, Place, connected_account, error_of, eventually, headers_of, refusal
 
 
 @pytest.mark.double("stateful-mock")
@@ -179,7 +179,7 @@ def test_after_its_window_a_key_makes_a_new_request(place: Place) -> None:
 def test_a_key_belongs_to_an_account(place: Place) -> None:
     """The same key under another `Stripe-Account` is another key."""
     key = place.key("account")
-    accounts = [place.client.v1.accounts.create(_account()).id for _ in range(2)]
+    accounts = [connected_account(place) for _ in range(2)]
     for account in accounts:
         error = refusal(
             lambda account=account: place.client.v1.payouts.create(  # type: ignore[misc]
@@ -188,19 +188,3 @@ def test_a_key_belongs_to_an_account(place: Place) -> None:
         )
         assert error.code == "balance_insufficient"
         assert "idempotent-replayed" not in headers_of(error)
-
-
-def _account() -> Any:
-    return {
-        "type": "custom",
-        "country": "US",
-        "capabilities": {"transfers": {"requested": True}},
-        "tos_acceptance": {"date": 1_700_000_000, "ip": "127.0.0.1"},
-        "external_account": {
-            "object": "bank_account",
-            "country": "US",
-            "currency": "usd",
-            "account_number": "000123456789",
-            "routing_number": "110000000",
-        },
-    }

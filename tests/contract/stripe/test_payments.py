@@ -27,7 +27,15 @@ INTENT = {
 }
 """Fields of a PaymentIntent that are never null, and their types."""
 
-NULLABLE = ("canceled_at", "cancellation_reason", "customer", "description", "last_payment_error", "latest_charge", "next_action")
+NULLABLE = (
+    "canceled_at",
+    "cancellation_reason",
+    "customer",
+    "description",
+    "last_payment_error",
+    "latest_charge",
+    "next_action",
+)
 
 
 @pytest.mark.double("localstripe", disagrees="D13")

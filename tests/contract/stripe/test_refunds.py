@@ -190,9 +190,7 @@ def test_a_charge_that_is_not_there_is_resource_missing(place: Place) -> None:
 
 def test_a_declined_payment_has_nothing_to_refund(place: Place) -> None:
     """A payment whose card was declined is refused by the state of its PaymentIntent."""
-    error = refusal(
-        lambda: place.intent(card="pm_card_chargeDeclined", confirm=True), stripe.CardError
-    )
+    error = refusal(lambda: place.intent(card="pm_card_chargeDeclined", confirm=True), stripe.CardError)
     intent = error_of(error)["payment_intent"]["id"]
     error = refusal(lambda: place.client.v1.refunds.create({"payment_intent": intent, "metadata": TAGS}))
     assert error.http_status == 400
