@@ -45,7 +45,7 @@ OVER = frozenset({"won", "warning_closed", "prevented", "charge_refunded"})
 
 
 def stripe_settlement(client: stripe.StripeClient, value: Any) -> Settlement:
-    """What became of a Stripe object, for `settlement=` of a function of your own: `lambda value: stripe_settlement(client, value)`.
+    """What became of an object of Stripe's, for `settlement=lambda value: ...` of a function of your own.
 
     The ready-made targets read it by themselves.
 

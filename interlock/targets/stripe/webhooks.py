@@ -76,7 +76,7 @@ def webhook_app(
     **Durable when** it answers 2xx: what Stripe said of each effect of ours that the event is about.
     **If the process dies** before: nothing was answered, and Stripe delivers the event again.
     """
-    secrets = (secret,) if isinstance(secret, str) else tuple(secret)
+    secrets: tuple[Any, ...] = (secret,) if isinstance(secret, str) else tuple(secret)
     if not secrets or not all(isinstance(known, str) and known for known in secrets):
         raise ConfigurationError(
             "webhook_app: secret= is the signing secret of the endpoint (whsec_...); without one anybody could send events."
