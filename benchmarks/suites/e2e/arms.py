@@ -10,10 +10,9 @@ from typing import Any
 import stripe
 
 from benchmarks.harness.stripe_wire import connect
-from benchmarks.suites.e2e.case import Answer, Approval, Decision, Job
+from benchmarks.suites.e2e.case import Answer, Approvals, Decision, Job
 
 KEY = "case"
-HTTP_CONFLICT = 409
 
 
 def carry_out(job: Job, decision: Decision) -> Answer:
@@ -28,7 +27,7 @@ def _carried_out(job: Job, decision: Decision) -> Answer:
         from benchmarks.suites.e2e.gated import gated
 
         return gated(job, decision, client)
-    approval = Approval(job.directory)
+    approval = Approvals(job.directory)
     check = {"no_check": no_check, "hand_check": hand_check}[job.arm]
     try:
         return check(job, decision, client, approval)
@@ -44,13 +43,13 @@ def send(client: stripe.StripeClient, job: Job, amount: int, key: str) -> stripe
     return client.v1.refunds.create(asked, {"idempotency_key": key})
 
 
-def no_check(job: Job, decision: Decision, client: stripe.StripeClient, approval: Approval) -> Answer:
+def no_check(job: Job, decision: Decision, client: stripe.StripeClient, approval: Approvals) -> Answer:
     """A stable key, and nothing else."""
     refund = send(client, job, decision.amount_minor, f"refund-{job.case}")
     return Answer(status="SENT", refund=refund.id)
 
 
-def hand_check(job: Job, decision: Decision, client: stripe.StripeClient, approval: Approval) -> Answer:
+def hand_check(job: Job, decision: Decision, client: stripe.StripeClient, approval: Approvals) -> Answer:
     """A careful engineer's check, the same code before the first send and after a crash."""
     key, amount = f"refund-{job.case}", decision.amount_minor
     refunds = client.v1.refunds.list({"payment_intent": job.payment, "limit": 100}).data

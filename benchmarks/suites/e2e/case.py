@@ -17,6 +17,9 @@ from benchmarks.harness.stripe_wire import Death, Door
 APPROVED_MINOR = 2_000
 UNRELATED_MINOR = 500
 
+LOCAL_SETTLE_AFTER_S, LIVE_SETTLE_AFTER_S = 1.0, 10.0
+"""The pause before an absent refund is trusted, as declared to the gate: the target's default live, less on loopback."""
+
 NO_DECISION = "STOPPED:no_decision"
 """The answer of a worker whose model decided nothing that could be carried out."""
 
@@ -48,6 +51,7 @@ class Job(BaseModel):
         cap_minor: What the approval allows at most.
         model: Who decides.
         can_look_up: Whether the arm may ask the service for refunds.
+        settle_after_s: How long a dead sender's request may still be on its way, as declared to the gate.
         passed_s: How much time is to have passed beyond what really did.
         die: Where this worker kills itself, if anywhere.
         attempt: Which worker of this case it is, from 1.
@@ -63,6 +67,7 @@ class Job(BaseModel):
     cap_minor: int = APPROVED_MINOR
     model: ModelDoor = ModelDoor()
     can_look_up: bool = True
+    settle_after_s: float = LOCAL_SETTLE_AFTER_S
     passed_s: float = 0.0
     die: Death | None = None
     attempt: int = 1
@@ -96,7 +101,7 @@ class Answer(BaseModel):
     details: dict[str, Any] = {}
 
 
-class Approval:
+class Approvals:
     """The back office's record of who allowed the refund: one small file, as another team's system."""
 
     def __init__(self, directory: Path) -> None:
@@ -104,22 +109,23 @@ class Approval:
 
     def give(self, cap_minor: int) -> None:
         """Somebody approves the refund, up to an amount."""
-        self._write({"by": "support-lead", "cap_minor": cap_minor, "revoked": False})
+        self._write({"id": "approval-1", "by": "support-lead", "amount_minor": cap_minor, "revoked": False})
 
     def revoke(self) -> None:
         """Somebody takes it back; done when this returns."""
-        self._write({**self._read(), "revoked": True})
+        self._write({**self.read(), "revoked": True})
 
     def allows(self, amount_minor: int) -> bool:
         """Whether it stands, for this amount."""
-        told = self._read()
-        return not told["revoked"] and amount_minor <= int(told["cap_minor"])
+        told = self.read()
+        return not told["revoked"] and amount_minor <= int(told["amount_minor"])
+
+    def read(self) -> dict[str, Any]:
+        """It as it stands now: `id`, `by`, `amount_minor`, `revoked`."""
+        told: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
+        return told
 
     def _write(self, facts: dict[str, Any]) -> None:
         fresh = self._file.with_suffix(".new")
         fresh.write_text(json.dumps(facts), encoding="utf-8")
         os.replace(fresh, self._file)
-
-    def _read(self) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
-        return told

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import stripe
 
-from benchmarks.suites.e2e.arms import HTTP_CONFLICT, named
-from benchmarks.suites.e2e.case import Answer, Approval, Decision, Job
-from interlock import Interlock, Outcome, Verdict, tolerates
+from benchmarks.suites.e2e.case import Answer, Approvals, Decision, Job
+from interlock import Interlock, Outcome, Verdict
 from interlock.ports import SystemClock, Uptime
+from interlock.targets.stripe import Approval, stripe_refund
 
 # The gate's log says what the table says; beside a progress display it would only be noise.
 logging.getLogger("interlock").setLevel(logging.CRITICAL)
 
-PATIENCE_S = 20.0
-OWN = "interlock_effect_id"
+PATIENCE_S = 60.0
+HTTP_CONFLICT = 409
 
 
 class ShiftedClock(SystemClock):
@@ -42,80 +42,45 @@ def gated(job: Job, decision: Decision, client: stripe.StripeClient) -> Answer:
     """Carry the decision out behind the gate; after a crash the same call settles what the dead worker left."""
     with Interlock(job.directory / "interlock", clock=ShiftedClock(job.passed_s)) as gate:
         refund = declare(gate, job, client) if job.can_look_up else declare_blind(gate, job, client)
-        outcome = refund(job.case, job.payment, decision.amount_minor)
+        case = {"order": job.case, "payment_intent": job.payment}
+        outcome = refund(case, amount=decision.amount_minor)
         deadline = time.monotonic() + PATIENCE_S
         while outcome.retry_after is not None and time.monotonic() < deadline:
             time.sleep(outcome.retry_after)
-            outcome = refund(job.case, job.payment, decision.amount_minor)
+            outcome = refund(case, amount=decision.amount_minor)
         return answer_of(outcome)
 
 
-def declare(gate: Interlock, job: Job, client: stripe.StripeClient) -> Any:
-    """The refund behind the gate, at a service that dedupes and can be looked up."""
-    approval = Approval(job.directory)
+def declare(gate: Interlock, job: Job, client: stripe.StripeClient) -> Callable[..., Outcome]:
+    """The ready-made refund, as its user writes it."""
+    approvals = Approvals(job.directory)
+    return stripe_refund(
+        gate,
+        client,
+        key=lambda case: f"refund:{case.order}",
+        approval=lambda case: Approval(**approvals.read()),
+        settle_after=job.settle_after_s,
+    )
+
+
+def declare_blind(gate: Interlock, job: Job, client: stripe.StripeClient) -> Callable[..., Outcome]:
+    """The same at a service that cannot be asked what it has: the plain decorator, with no look-up to declare."""
+    approvals = Approvals(job.directory)
 
     @gate.effect(
-        key=lambda case: f"refund:{case}",
-        allowed=lambda amount: approval.allows(amount),
-        premises=lambda payment, idempotency_key: {"by_others": by_others(client, payment, idempotency_key)},
-        expect={"by_others": tolerates(is_unrelated, why="no new refund of the same amount")},
-        lookup=lambda payment, idempotency_key: own(client, payment, idempotency_key),
+        key=lambda case: f"refund:{case['order']}",
+        allowed=lambda amount: approvals.allows(amount),
         dedupes=True,
         window=timedelta(hours=24),
         classify=verdict_of,
         timeout=5,
     )
-    def refund(case: str, payment: str, amount: int, idempotency_key: str) -> dict[str, Any]:
-        return send(client, payment, amount, idempotency_key)
+    def refund(case: dict[str, str], amount: int, idempotency_key: str) -> dict[str, Any]:
+        asked: Any = {"payment_intent": case["payment_intent"], "amount": amount}
+        made = client.v1.refunds.create(asked, {"idempotency_key": idempotency_key})
+        return {"id": made.id, "amount": made.amount}
 
     return refund
-
-
-def declare_blind(gate: Interlock, job: Job, client: stripe.StripeClient) -> Any:
-    """The same at a service that cannot be asked what it has."""
-    approval = Approval(job.directory)
-
-    @gate.effect(
-        key=lambda case: f"refund:{case}",
-        allowed=lambda amount: approval.allows(amount),
-        dedupes=True,
-        window=timedelta(hours=24),
-        classify=verdict_of,
-        timeout=5,
-    )
-    def refund(case: str, payment: str, amount: int, idempotency_key: str) -> dict[str, Any]:
-        return send(client, payment, amount, idempotency_key)
-
-    return refund
-
-
-def send(client: stripe.StripeClient, payment: str, amount: int, key: str) -> dict[str, Any]:
-    """The request, marked with the effect's id."""
-    asked: Any = {"payment_intent": payment, "amount": amount, "metadata": {OWN: key}}
-    made = client.v1.refunds.create(asked, {"idempotency_key": key})
-    return shown(made)
-
-
-def shown(refund: stripe.Refund) -> dict[str, Any]:
-    """What of a refund is kept as its evidence."""
-    return {"id": refund.id, "amount": refund.amount}
-
-
-def own(client: stripe.StripeClient, payment: str, key: str) -> dict[str, Any] | None:
-    """The refund that carries this effect's id, or None."""
-    refunds = client.v1.refunds.list({"payment_intent": payment, "limit": 100}).data
-    return next((shown(one) for one in refunds if named(one, OWN) == key), None)
-
-
-def by_others(client: stripe.StripeClient, payment: str, key: str) -> dict[str, int]:
-    """The amount of every refund of the payment but this effect's own."""
-    refunds = client.v1.refunds.list({"payment_intent": payment, "limit": 100}).data
-    return {one.id: one.amount for one in refunds if named(one, OWN) != key}
-
-
-def is_unrelated(seen: Mapping[str, int], now: Mapping[str, int], amount: int) -> bool:
-    """The declared rule: what was refunded since is of another amount than ours."""
-    return all(now[refund] != amount for refund in now if refund not in seen)
 
 
 def verdict_of(error: BaseException) -> Verdict | None:
@@ -129,10 +94,11 @@ def verdict_of(error: BaseException) -> Verdict | None:
 
 def answer_of(outcome: Outcome) -> Answer:
     """What the workflow reports, with the receipt."""
-    value = outcome.value if isinstance(outcome.value, Mapping) else {}
+    told = outcome.value
+    refund = told.get("id") if isinstance(told, Mapping) else getattr(told, "id", None)
     return Answer(
         status=str(outcome),
-        refund=value.get("id"),
+        refund=refund,
         text=outcome.for_person,
         retry_after_s=outcome.retry_after,
         details={

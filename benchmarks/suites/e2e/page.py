@@ -50,7 +50,7 @@ def report(engine: Engine, cells: Sequence[Cell]) -> Report:
         listings=[
             cut(HERE / "arms.py", "hand_check", title="The hand check"),
             cut(HERE / "arms.py", "no_check", title="No check"),
-            cut(HERE / "gated.py", "declare.refund", title="Interlock"),
+            cut(HERE / "gated.py", "declare", title="Interlock"),
         ],
         notes=[
             "crash_to_closed_s counts from the kernel's report of the worker's death to the answer of the worker that closed the case: "

@@ -10,7 +10,16 @@ from typing import Any
 from benchmarks.harness.stripe_place import StripePlace
 from benchmarks.harness.stripe_wire import Death
 from benchmarks.harness.supervisor import Supervisor, Worker, WorkerError
-from benchmarks.suites.e2e.case import APPROVED_MINOR, Answer, Approval, ArmName, Job, ModelDoor
+from benchmarks.suites.e2e.case import (
+    APPROVED_MINOR,
+    LIVE_SETTLE_AFTER_S,
+    LOCAL_SETTLE_AFTER_S,
+    Answer,
+    Approvals,
+    ArmName,
+    Job,
+    ModelDoor,
+)
 from benchmarks.suites.e2e.engines.engine import Engine
 
 HOURS_25_S = 25 * 3600.0
@@ -36,7 +45,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True)
-        self.approval = Approval(self.directory)
+        self.approval = Approvals(self.directory)
         self.approval.give(APPROVED_MINOR)
         self.supervisor = Supervisor(limit=MOST_ATTEMPTS)
         payment = self.place.pay(self.cell)
@@ -49,6 +58,7 @@ class Stage:
             payment=self.payment,
             model=self.model,
             can_look_up=self.can_look_up,
+            settle_after_s=LOCAL_SETTLE_AFTER_S if self.place.is_local else LIVE_SETTLE_AFTER_S,
         )
 
     def run_until_death(self, die: Death) -> Answer | None:

@@ -17,7 +17,14 @@ from benchmarks.harness.progress import Progress
 from benchmarks.harness.stripe_place import StripePlace, money_of
 from benchmarks.harness.suite import Options, Suite
 from benchmarks.suites.e2e import engines
-from benchmarks.suites.e2e.case import APPROVED_MINOR, Answer, ArmName, ModelDoor
+from benchmarks.suites.e2e.case import (
+    APPROVED_MINOR,
+    LIVE_SETTLE_AFTER_S,
+    LOCAL_SETTLE_AFTER_S,
+    Answer,
+    ArmName,
+    ModelDoor,
+)
 from benchmarks.suites.e2e.engines.engine import Engine
 from benchmarks.suites.e2e.models import CHOICES, open_model
 from benchmarks.suites.e2e.page import measures, report
@@ -61,6 +68,7 @@ def run(options: Options, progress: Progress) -> Document:
                 engine=engine.name,
                 model=more.model,
                 repetitions=repetitions,
+                settle_after_s=LOCAL_SETTLE_AFTER_S if place.is_local else LIVE_SETTLE_AFTER_S,
                 **place.meta(),
             ),
             **({"engine_versions": dict(engine.versions)} if engine.versions else {}),
