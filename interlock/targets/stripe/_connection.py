@@ -110,7 +110,7 @@ class Connection:
             call = next(calls)
             while True:
                 try:
-                    answer = self._method(call, "")(*call.args, self._options(call))
+                    answer = self._method(call, "")(*call.args, options=self._options(call))
                 except stripe.StripeError as error:
                     call = calls.throw(error)
                 else:
@@ -125,7 +125,7 @@ class Connection:
             call = next(calls)
             while True:
                 try:
-                    answer = await self._method(call, "_async")(*call.args, self._options(call))
+                    answer = await self._method(call, "_async")(*call.args, options=self._options(call))
                 except stripe.StripeError as error:
                     call = calls.throw(error)
                 else:

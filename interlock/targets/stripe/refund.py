@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import stripe
 
 from interlock.effects import Proposal
-from interlock.errors import BadInput, ConfigurationError
+from interlock.errors import BadInput
 from interlock.outcomes import Outcome
-from interlock.rules.premises import Condition, equals, matches, tolerates, unchanged
-from interlock.settlement import Settlement
+from interlock.rules.premises import equals, matches, unchanged
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed
+from interlock.targets.stripe._duplicate import Duplicates, rule_of, shown_of
 from interlock.targets.stripe._effect import (
     AT_MOST,
     A,
@@ -39,13 +39,12 @@ from interlock.targets.stripe._effect import (
 )
 from interlock.targets.stripe._error import is_missing
 from interlock.targets.stripe._money import checked_amount, checked_currency, fits_currency
+from interlock.targets.stripe.settlement import ids_in, settlement_calls
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
 
 Reason = Literal["duplicate", "fraudulent", "requested_by_customer"]
-Duplicates = Literal["strict", "by_amount"] | Callable[[Mapping[str, Any], int], bool]
-
 REASONS = ("duplicate", "fraudulent", "requested_by_customer")
 FIELDS = ("payment_intent", "charge", "payment")
 UNDONE = frozenset({"failed", "canceled"})
@@ -191,46 +190,12 @@ def stripe_refund(
             "amount_fits": equals(True),
             "others": rule_of(duplicates, options.get("name") or "stripe_refund"),
         },
-        settlement=_settlement,
-        references=_references,
+        settlement=lambda given, made: settlement_calls(made),
+        references=ids_in,
     )
     return StripeRefund(
         gate, client, plan, common_of("stripe_refund", key, asynchronous, options), payment=payment, currency=expected
     )
-
-
-def rule_of(duplicates: Duplicates, effect: str) -> Condition:
-    """The condition on the refunds by others that `duplicates=` stands for."""
-    if duplicates == "strict":
-        return unchanged()
-    if duplicates == "by_amount":
-        return tolerates(comes_to_less, why="others have refunded less than this amount since it was decided")
-    if not callable(duplicates):
-        raise ConfigurationError(
-            f"effect {effect!r}: duplicates= is {duplicates!r}; say 'by_amount', 'strict', or give a function (refund, amount) -> bool."
-        )
-    may_be_ours = duplicates
-    told = getattr(duplicates, "__name__", "") or "a function of yours"
-
-    def by_own_rule(seen: list[Any], now: list[Any], amount: int) -> bool:
-        answers = [may_be_ours(refund, amount) for refund in since(seen, now)]
-        if any(answer is not True and answer is not False for answer in answers):
-            raise TypeError(f"duplicates= answered {answers!r}; answer True (it may be this one) or False")
-        return True not in answers
-
-    return tolerates(by_own_rule, why=f"no refund by others since it was decided may be this one (by {told})")
-
-
-def since(seen: list[Any], now: list[Any]) -> list[dict[str, Any]]:
-    """The refunds that came after the decision."""
-    known = {refund["id"] for refund in seen}
-    return [refund for refund in now if refund["id"] not in known]
-
-
-def comes_to_less(seen: list[Any], now: list[Any], amount: int) -> bool:
-    """Whether what others refunded since the decision is less than this refund, so that it cannot be this one in full."""
-    others: int = sum(refund["amount"] for refund in since(seen, now))
-    return others < amount
 
 
 def no_chargeback(disputes: list[str]) -> bool:
@@ -278,16 +243,7 @@ def _facts(given: Mapping[str, Any], key: str) -> Calls[dict[str, Any]]:
         "currency": charge["currency"],
         "left": (charge["amount"] if paid is None else paid) - sum(refund["amount"] for refund in others),
         "amount_fits": fits_currency(given["amount"], charge["currency"]),
-        "others": [
-            {
-                "id": refund["id"],
-                "amount": refund["amount"],
-                "reason": refund.get("reason"),
-                "metadata": dict(refund.get("metadata") or {}),
-            }
-            for refund in reversed(refunds)
-            if refund in others
-        ],
+        "others": [shown_of(refund) for refund in reversed(others)],
     }
 
 
@@ -305,27 +261,6 @@ def _charge(subject: str) -> Calls[dict[str, Any] | None]:
     if isinstance(charge, dict):
         return charge
     return {"id": "", "status": intent["status"], "captured": False, "currency": intent["currency"], "amount": 0}
-
-
-def _settlement(given: Mapping[str, Any], made: Mapping[str, Any]) -> Calls[Settlement | None]:
-    """docs.stripe.com/refunds: a refund may wait, and may fail later. A chargeback on a refunded charge takes the money a second time."""
-    refund = as_dict((yield Call("refunds.retrieve", (made["id"], {}))))
-    status, evidence = refund["status"], {"id": refund["id"], "status": refund["status"]}
-    if status in UNDONE:
-        return Settlement(
-            "reversed", evidence, f"the refund {status}: {refund.get('failure_reason') or 'no reason given'}"
-        )
-    disputes = yield from listed("disputes.list", {"charge": refund["charge"]}, at_most=AT_MOST)
-    against = [dispute for dispute in disputes if dispute["status"] not in ("won", "warning_closed", "prevented")]
-    if against:
-        evidence["disputes"] = [{"id": dispute["id"], "status": dispute["status"]} for dispute in against]
-        kind = "an inquiry" if no_chargeback([str(dispute["status"]) for dispute in against]) else "a chargeback"
-        return Settlement("at_risk", evidence, f"{kind} on the refunded charge ({against[0]['status']})")
-    return Settlement("settled" if status == "succeeded" else "pending", evidence)
-
-
-def _references(made: Mapping[str, Any]) -> list[str]:
-    return [made[name] for name in ("id", "charge", "payment_intent") if isinstance(made.get(name), str)]
 
 
 def _of(subject: str) -> dict[str, str]:
