@@ -96,7 +96,7 @@ class Receiver:
 
     def events(self, secret: str) -> list[stripe.Event]:
         """What it got, verified by the SDK."""
-        return [stripe.Webhook.construct_event(body, sign, secret) for body, sign in list(self.got)]  # type: ignore[no-untyped-call]
+        return [stripe.Webhook.construct_event(body, sign, secret) for body, sign in list(self.got)]
 
     def wait(self, number: int, *, within_s: float = 10.0) -> None:
         """Until it got so many."""
