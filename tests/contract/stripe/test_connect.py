@@ -1,5 +1,7 @@
-"""Transfers, their reversals, payouts and balances: docs.stripe.com/api/transfers, docs.stripe.com/api/transfer_reversals,
-docs.stripe.com/api/payouts, docs.stripe.com/api/balance, docs.stripe.com/connect/separate-charges-and-transfers.
+"""Transfers, their reversals, payouts and balances.
+
+docs.stripe.com/api/transfers, docs.stripe.com/api/transfer_reversals, docs.stripe.com/api/payouts, docs.stripe.com/api/balance,
+docs.stripe.com/connect/separate-charges-and-transfers.
 
 Live, they need a test account that is a Connect platform; STRIPE_CONNECT_ACCOUNT names a connected account of it.
 """

@@ -1,5 +1,6 @@
-"""Customers, their balance, and billing credits: docs.stripe.com/api/customers, docs.stripe.com/api/customer_balance_transactions,
-docs.stripe.com/api/billing/credit-grant.
+"""Customers, their balance, and billing credits.
+
+docs.stripe.com/api/customers, docs.stripe.com/api/customer_balance_transactions, docs.stripe.com/api/billing/credit-grant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""PaymentIntents and charges: docs.stripe.com/api/payment_intents, docs.stripe.com/payments/paymentintents/lifecycle, docs.stripe.com/testing."""
+"""PaymentIntents and charges.
+
+docs.stripe.com/api/payment_intents, docs.stripe.com/payments/paymentintents/lifecycle, docs.stripe.com/testing.
+"""
 
 from __future__ import annotations
 
