@@ -321,7 +321,7 @@ def _refusal(error: ApiError) -> Answer:
     # The SDK reads this header: a 409 is worth another try, a 500 is not, since its key would replay it.
     advice = {
         409: {"stripe-should-retry": "true"},
-        429: {"stripe-rate-limited-reason": "global-rate"},
+        429: {"stripe-rate-limited-reason": "global-rate"} if error.code == "rate_limit" else {},
         500: {"stripe-should-retry": "false"},
     }
     if error.page is not None:

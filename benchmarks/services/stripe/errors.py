@@ -33,6 +33,7 @@ class ApiError(Exception):
         self.status = status
         self.is_validation = is_validation
         self.page = page
+        self.code = code
         fields = {"code": code, "message": message, "param": param, "type": kind, **more}
         if code is not None:
             fields["doc_url"] = f"https://stripe.com/docs/error-codes/{code.replace('_', '-')}"
