@@ -61,6 +61,11 @@ class Worker:
         """Whether the process has not ended yet; a stopped one lives."""
         return self._process.poll() is None
 
+    @property
+    def is_killed(self) -> bool:
+        """Whether it has died by SIGKILL."""
+        return self._process.poll() == -signal.SIGKILL
+
     def send(self, message: Mapping[str, Any]) -> None:
         """Hand the worker one message."""
         pipe = _pipe(self._process.stdin)

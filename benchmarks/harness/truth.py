@@ -23,7 +23,14 @@ def read_refunds(place: StripePlace, cell: Json) -> dict[str, Any]:
     return {"money_minor": money_minor, "refunds": count, "refund_ids": [str(refund["id"]) for refund in refunds]}
 
 
-READERS: dict[str, Reader] = {"refunds": read_refunds}
+def read_refunds_by_approval(place: StripePlace, cell: Json) -> dict[str, Any]:
+    """As `read_refunds`, and the approval that each refund names in its metadata: which of several approved ones were made."""
+    refunds = place.refunds(str(cell["payment"]))
+    approvals = sorted(str((refund.get("metadata") or {}).get("approval")) for refund in refunds)
+    return {**read_refunds(place, cell), "approvals": approvals}
+
+
+READERS: dict[str, Reader] = {"refunds": read_refunds, "refunds_by_approval": read_refunds_by_approval}
 
 
 def reader_of(cell: Json) -> str | None:
