@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, cast
 
 import stripe
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.authority import Approval, Permission, permission_of
 from interlock.callbacks import KEY_ARGUMENT
@@ -67,9 +67,18 @@ class StripeObject(BaseModel):
     id: str
     object: str = ""
     status: str | None = None
-    amount: int | None = None
+    amount: int | dict[str, Any] | None = None
     currency: str | None = None
-    metadata: dict[str, str] = {}
+    metadata: dict[str, str] | None = None
+
+    @classmethod
+    def of(cls, made: Any) -> StripeObject:
+        """What the SDK returned. Never raises: it has landed, and an odd field must not hide that."""
+        fields: dict[str, Any] = made.to_dict()
+        try:
+            return cls.model_validate(fields)
+        except ValidationError:
+            return cls.model_construct(**fields)
 
 
 class Plan(NamedTuple):
@@ -329,7 +338,7 @@ def _synchronous(effect: StripeEffect[Any]) -> Callbacks:
             made = connection.run(_once(plan.create(given, idempotency_key)))
         except stripe.StripeError as error:
             raise told(error, single_attempt=connection.makes_one_attempt) from error
-        return StripeObject.model_validate(made.to_dict())
+        return StripeObject.of(made)
 
     def facts(**given: Any) -> dict[str, Any]:
         own = connection.run(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else {}
@@ -374,7 +383,7 @@ def _asynchronous(effect: StripeEffect[Any]) -> Callbacks:
             made = await connection.arun(_once(plan.create(given, idempotency_key)))
         except stripe.StripeError as error:
             raise told(error, single_attempt=connection.makes_one_attempt) from error
-        return StripeObject.model_validate(made.to_dict())
+        return StripeObject.of(made)
 
     async def facts(**given: Any) -> dict[str, Any]:
         own = await connection.arun(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else {}
@@ -439,6 +448,24 @@ def common_of(name: str, key: Callable[..., str], asynchronous: bool, options: M
     if asynchronous is not True and asynchronous is not False:
         raise ConfigurationError(f"effect {name!r}: asynchronous= is {asynchronous!r}; say True or False.")
     return Common(key, asynchronous, **{"name": name, **options})
+
+
+def refuse_own(params: Any, own: frozenset[str], effect: str) -> None:
+    """Refuse parameters that a call says by arguments of its own.
+
+    Raises:
+        BadInput: there is one, or it is no dict.
+    """
+    if params is None:
+        return
+    if not isinstance(params, Mapping):
+        raise BadInput(
+            f"effect {effect!r}: params= is {params!r:.200}; give a dict of Stripe's parameters. Nothing was sent."
+        )
+    if said := own & params.keys():
+        raise BadInput(
+            f"effect {effect!r}: params= names {', '.join(sorted(said))}, which the call says by itself. Leave it out. Nothing was sent."
+        )
 
 
 def marked(metadata: Mapping[str, str], key: str) -> dict[str, str]:
