@@ -117,6 +117,11 @@ def _account(params: dict[str, Any], *, country: str, created: int) -> Json:
     profile = dict.fromkeys(
         ("annual_revenue", "mcc", "name", "product_description", "support_email", "support_phone", "url")
     )
+    people = (
+        {"individual": _person(params["individual"], account=identifier, created=created)}
+        if "individual" in params
+        else {}
+    )
     banks = [] if bank is None else [_bank_account(bank, account=identifier, default_currency=default_currency)]
     return {
         "id": identifier,
@@ -145,6 +150,20 @@ def _account(params: dict[str, Any], *, country: str, created: int) -> Json:
         },
         "tos_acceptance": {"date": None, "ip": None, "user_agent": None, **params.get("tos_acceptance", {})},
         "type": params.get("type", "none"),
+        **people,
+    }
+
+
+def _person(given: Json, *, account: str, created: int) -> Json:
+    """The person as the API shows them: what is secret is only said to have been given."""
+    secret = ("id_number", "ssn_last_4")
+    return {
+        "id": new_id("person", 14),
+        "object": "person",
+        "account": account,
+        "created": created,
+        **{name: value for name, value in given.items() if name not in secret},
+        **{f"{name}_provided": name in given for name in secret},
     }
 
 

@@ -56,10 +56,18 @@ from benchmarks.services.stripe.errors import (
 )
 from benchmarks.services.stripe.faults import REFUSALS, Fault, FaultKind, Faults
 from benchmarks.services.stripe.idempotency import Keyed, Keys, Remembered
-from benchmarks.services.stripe.later import Future
+from benchmarks.services.stripe.later import Deed, Future
 from benchmarks.services.stripe.ledger import PLATFORM, Json, Ledger
 from benchmarks.services.stripe.objects import API_VERSION, new_id
 from benchmarks.services.stripe.params import decode
+
+DEEDS: dict[str, Deed] = {
+    "refund_succeeds": refunds.succeeds,
+    "refund_fails": refunds.fails,
+    "hold_expires": payments.hold_expires,
+    "dispute_runs_out": disputes.runs_out,
+}
+"""What can happen by itself."""
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +105,7 @@ class Service:
         self.clock = ServiceClock(ledger.setting("clock_offset_s", 0.0))
         self.faults = Faults()
         self.webhook_faults = WebhookFaults()
-        self.future = Future(ledger, self.clock, {"refund_succeeds": refunds.succeeds, "refund_fails": refunds.fails})
+        self.future = Future(ledger, self.clock, DEEDS)
         self._keys = Keys(ledger, self.clock)
 
     @contextlib.asynccontextmanager

@@ -49,12 +49,13 @@ def capture(call: Call, charged: Json, amount: int | None, card: Card) -> Json:
     return charged
 
 
-def release(call: Call, charged: Json) -> None:
-    """Give an authorisation back that was never captured."""
+def release(call: Call, charged: Json, kind: str) -> None:
+    """Give an authorisation back that was never captured; `kind` is the event that says so."""
     before = dict(charged)
     charged.update(amount_refunded=charged["amount"], refunded=True)
     call.ledger.replace("charges", charged)
-    events.record(call, "charge.refunded", charged, previous=events.changed(before, charged))
+    previous = events.changed(before, charged) if kind == "charge.refunded" else None
+    events.record(call, kind, charged, previous=previous)
 
 
 def recount(call: Call, charged: Json) -> tuple[Json, dict[str, Any]]:

@@ -10,7 +10,7 @@ Owns a dispute's life, and the money that it takes and gives back:
 
 from __future__ import annotations
 
-from benchmarks.services.stripe import balance_transactions, events, refunds
+from benchmarks.services.stripe import balance_transactions, events, later, refunds
 from benchmarks.services.stripe.endpoint import PAGING, Call, Endpoint, updated_metadata
 from benchmarks.services.stripe.errors import refused
 from benchmarks.services.stripe.evidence import EVIDENCE, FIELDS
@@ -43,6 +43,9 @@ FEE_MINOR = 1500
 
 ANSWER_WITHIN_S = 9 * 24 * 60 * 60
 """How long evidence is awaited; networks give 7 to 21 days (docs.stripe.com/disputes/responding)."""
+
+INQUIRY_S = 120 * 24 * 60 * 60
+"""After which an inquiry that was not escalated is closed (docs.stripe.com/disputes/how-disputes-work)."""
 
 INQUIRY_OPEN = ("warning_needs_response", "warning_under_review")
 CHARGEBACK_OPEN = ("needs_response", "under_review")
@@ -87,6 +90,7 @@ def open_dispute(
     _require_takable(call, charged, fails_refunds=fails_refunds)
     made = _dispute(call, charged, reason=reason, amount=disputed, is_inquiry=is_inquiry)
     call.ledger.add("disputes", made)
+    later.plan(call, "dispute_runs_out", made["id"], after_s=INQUIRY_S if is_inquiry else ANSWER_WITHIN_S)
     charged["disputed"] = True
     call.ledger.replace("charges", charged)
     events.record(call, "charge.dispute.created", made)
@@ -116,6 +120,7 @@ def escalate(call: Call, dispute_id: str, *, fails_refunds: bool = False) -> Jso
         },
     )
     call.ledger.replace("disputes", made)
+    later.plan(call, "dispute_runs_out", made["id"], after_s=ANSWER_WITHIN_S)
     _post(call, made, fails_refunds=fails_refunds, before=before)
     return made
 
@@ -138,6 +143,18 @@ def close_dispute(call: Call, dispute_id: str, outcome: str) -> Json:
         events.record(call, "charge.dispute.funds_reinstated", made)
     events.record(call, "charge.dispute.closed", made)
     return made
+
+
+def runs_out(call: Call, dispute_id: str) -> None:
+    """Nobody answered in time: a chargeback is lost; an inquiry that nobody escalated in 120 days is closed."""
+    made = call.find("disputes", dispute_id, param="dispute")
+    now = call.clock.stamp()
+    if made["status"] in INQUIRY_OPEN and now >= made["created"] + INQUIRY_S:
+        close_dispute(call, dispute_id, "warning_closed")
+    elif made["status"] == "needs_response" and now >= made["evidence_details"]["due_by"]:
+        made["evidence_details"] = {**made["evidence_details"], "past_due": True}
+        call.ledger.replace("disputes", made)
+        close_dispute(call, dispute_id, "lost")
 
 
 def _post(call: Call, made: Json, *, fails_refunds: bool, before: Json | None = None) -> None:

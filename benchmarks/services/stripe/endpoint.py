@@ -67,6 +67,17 @@ _REFERENCES: dict[str, dict[str, Kind]] = {
 }
 
 
+_SOURCES: dict[str, Kind] = {
+    "ch": "charges",
+    "du": "disputes",
+    "po": "payouts",
+    "re": "refunds",
+    "tr": "transfers",
+    "trr": "transfer_reversals",
+}
+"""What the source of a balance transaction is, by the letters its id begins with."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One request as an endpoint sees it."""
@@ -138,6 +149,8 @@ class Call:
         if body["object"] == "list" and name == "data" and rest:
             return {**body, "data": [self._expanded(item, rest, whole) for item in body["data"]]}
         kind = _REFERENCES.get(body["object"], {}).get(name)
+        if body["object"] == "balance_transaction" and name == "source":
+            kind = _SOURCES.get(str(body["source"]).partition("_")[0])
         if body["object"] == "charge" and name == "refunds":
             target: Json | str | None = self._refunds_of(body)
         elif kind is None:

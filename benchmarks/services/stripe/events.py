@@ -14,11 +14,12 @@ Owns the Event object and its lists. Must not know how webhooks are delivered.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.services.stripe import deliveries
 from benchmarks.services.stripe.endpoint import PAGING, Call, Endpoint
-from benchmarks.services.stripe.errors import invalid
+from benchmarks.services.stripe.errors import invalid, missing
 from benchmarks.services.stripe.ledger import PLATFORM, Json
 from benchmarks.services.stripe.objects import API_VERSION, new_id
 from benchmarks.services.stripe.params import Parameters, text, texts
@@ -67,6 +68,9 @@ TYPES = frozenset(
 """Every type this service records, spelled as docs.stripe.com/api/events/types spells it."""
 
 MOST_TYPES = 20
+
+KEPT_S = 30 * 24 * 60 * 60
+"""How long an event can be asked for."""
 
 
 def record(call: Call, kind: str, subject: Json, *, previous: dict[str, Any] | None = None) -> Json:
@@ -118,12 +122,23 @@ def _listed(call: Call) -> Json:
     kinds = call.params.get("types", [call.params["type"]] if "type" in call.params else [])
     if len(kinds) > MOST_TYPES:
         raise invalid(f"You can filter by at most {MOST_TYPES} types, not {len(kinds)}.", param="types")
-    page = call.listed("events", equal={"account": call.account}, patterns={"type": kinds} if kinds else None)
+    kept = replace(call, params={**call.params, "created": _kept(call)})
+    page = kept.listed("events", equal={"account": call.account}, patterns={"type": kinds} if kinds else None)
     return {**page, "data": [_counted(call, event) for event in page["data"]]}
 
 
+def _kept(call: Call) -> dict[str, int]:
+    """The bounds that were asked for, and that an event is kept for 30 days."""
+    bounds: dict[str, int] = dict(call.params.get("created", {}))
+    bounds["gte"] = max(bounds.get("gte", 0), call.clock.stamp() - KEPT_S)
+    return bounds
+
+
 def _shown(call: Call) -> Json:
-    return call.shown(_counted(call, call.find("events", call.identifier, param="id")))
+    found = call.find("events", call.identifier, param="id")
+    if found["created"] < call.clock.stamp() - KEPT_S:
+        raise missing("event", call.identifier, param="id")
+    return call.shown(_counted(call, found))
 
 
 def _counted(call: Call, event: Json) -> Json:

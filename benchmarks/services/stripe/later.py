@@ -1,4 +1,4 @@
-"""What will happen by itself, at its time on the service's clock: a test card's refund that settles, or fails.
+"""What will happen by itself, at its time on the service's clock: a refund settles or fails, a hold or a deadline runs out.
 
 Owns the table of plans and who carries them out. Must not know what they do; a plan names a word of `Service`.
 """
@@ -23,9 +23,9 @@ Deed = Callable[[Call, str], None]
 """Does what a plan names, to the object with this id; does nothing if something else happened to it meanwhile."""
 
 
-def plan(call: Call, deed: str, subject: str) -> None:
+def plan(call: Call, deed: str, subject: str, *, after_s: float = SOME_TIME_S) -> None:
     """Let something happen some time later; to be called inside the transaction that causes it."""
-    due_at = call.clock.now() + SOME_TIME_S
+    due_at = call.clock.now() + after_s
     call.ledger.execute("INSERT INTO plans (deed, subject, due_at) VALUES (?, ?, ?)", (deed, subject, due_at))
     call.ledger.planned()
 

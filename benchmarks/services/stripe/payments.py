@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.services.stripe import charges, disputes, early_fraud_warnings, events
+from benchmarks.services.stripe import charges, disputes, early_fraud_warnings, events, later
 from benchmarks.services.stripe.cards import Card, card_of
 from benchmarks.services.stripe.currencies import LARGEST_MINOR, MAXIMUM_MINOR, check_amount
 from benchmarks.services.stripe.customers import living_customer
@@ -25,6 +25,9 @@ __all__ = ["ENDPOINTS", "MAXIMUM_MINOR"]
 
 _METHODS = Group({"enabled": flag, "allow_redirects": Choice(("always", "never"))})
 _AMOUNT = Whole(1, LARGEST_MINOR)
+
+HOLD_S = 7 * 24 * 60 * 60
+"""How long a card holds what was authorised (docs.stripe.com/payments/place-a-hold-on-a-payment-method)."""
 
 CANCELABLE = (
     "requires_payment_method",
@@ -125,16 +128,24 @@ def _cancel(call: Call) -> Json:
     intent = call.find("payment_intents", call.identifier, param="intent")
     _require_state(intent, CANCELABLE, "You cannot cancel this PaymentIntent", "canceled")
     if intent["status"] == "requires_capture":
-        charges.release(call, call.find("charges", intent["latest_charge"], param="charge"))
-    intent.update(
-        status="canceled",
-        amount_capturable=0,
-        canceled_at=call.clock.stamp(),
-        cancellation_reason=call.params.get("cancellation_reason"),
-    )
+        charges.release(call, call.find("charges", intent["latest_charge"], param="charge"), "charge.refunded")
+    return call.shown(_canceled(call, intent, call.params.get("cancellation_reason")))
+
+
+def hold_expires(call: Call, intent_id: str) -> None:
+    """Nobody captured in time: the hold is released and the payment canceled, if it still waits."""
+    intent = call.find("payment_intents", intent_id, param="intent")
+    if intent["status"] == "requires_capture":
+        charges.release(call, call.find("charges", intent["latest_charge"], param="charge"), "charge.expired")
+        _canceled(call, intent, "automatic")
+
+
+def _canceled(call: Call, intent: Json, reason: str | None) -> Json:
+    now = call.clock.stamp()
+    intent.update(status="canceled", amount_capturable=0, canceled_at=now, cancellation_reason=reason)
     call.ledger.replace("payment_intents", intent)
     events.record(call, "payment_intent.canceled", intent)
-    return call.shown(intent)
+    return intent
 
 
 def _capture(call: Call) -> Json:
@@ -212,6 +223,7 @@ def _pay(call: Call, intent: Json) -> Json:
     else:
         intent.update(status="requires_capture", amount_capturable=intent["amount"], last_payment_error=None)
         kind = "payment_intent.amount_capturable_updated"
+        later.plan(call, "hold_expires", intent["id"], after_s=HOLD_S)
     call.ledger.replace("payment_intents", intent)
     events.record(call, kind, intent)
     if charged["captured"]:

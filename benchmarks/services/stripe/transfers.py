@@ -106,13 +106,12 @@ def _amount(call: Call, charged: Json | None) -> int:
     used = sum(one["amount"] - one["amount_reversed"] for one in before)
     amount = int(params.get("amount", charged["amount_captured"] - used))
     if amount < 1 or used + amount > charged["amount_captured"]:
+        whole = money(charged["amount_captured"], source)
+        earlier = (
+            f" (There are transfers using this source already, amounting to {money(used, source)})" if used else ""
+        )
         raise refused(
-            "Transfers using this transaction as a source must not exceed the source amount of "
-            f"{money(charged['amount_captured'], source)}. (There is already a transfer using this source, amounting to a total "
-            f"of {money(used, source)})"
-            if used
-            else "Transfers using this transaction as a source must not exceed the source amount of "
-            f"{money(charged['amount_captured'], source)}.",
+            f"Transfers using this transaction as a source must not exceed the source amount of {whole}.{earlier}",
             param="amount",
         )
     return amount

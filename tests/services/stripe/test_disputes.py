@@ -200,6 +200,22 @@ def test_outcomes_fit_what_they_close(service: LocalStripe, client: stripe.Strip
     ]
 
 
+def test_nobody_answers(service: LocalStripe, client: stripe.StripeClient, pay: Any) -> None:
+    """A chargeback without an answer by its date is lost, an inquiry closes after 120 days; one that was answered waits."""
+    day_s = 24 * 60 * 60
+    inquiry = service.dispute(str(pay().latest_charge), inquiry=True)
+    late = service.dispute(str(pay().latest_charge))
+    answered = service.dispute(str(pay().latest_charge))
+    client.v1.disputes.update(answered, evidence("here is the receipt"))
+    service.advance(9 * day_s + 1)
+    lost = client.v1.disputes.retrieve(late)
+    assert (lost.status, lost.evidence_details.past_due) == ("lost", True)
+    assert service.events()[-1]["type"] == "charge.dispute.closed"
+    service.advance(111 * day_s)
+    assert client.v1.disputes.retrieve(inquiry).status == "warning_closed"
+    assert client.v1.disputes.retrieve(answered).status == "under_review"
+
+
 def test_wrong_disputes_are_refused(service: LocalStripe, client: stripe.StripeClient, pay: Any) -> None:
     """No charge, no money taken, an unknown reason or amount: refused, and nothing changes."""
     held = pay(capture_method="manual")

@@ -84,6 +84,18 @@ def test_events_are_listed_by_type_and_in_pages(client: stripe.StripeClient, pay
     assert caught.value.code == "resource_missing"
 
 
+def test_events_are_kept_for_thirty_days(service: LocalStripe, client: stripe.StripeClient, pay: Any) -> None:
+    """Later they are gone from the API, and still in the books."""
+    pay()
+    event = client.v1.events.list({"limit": 1}).data[0]
+    service.advance(30 * 24 * 60 * 60 + 2)
+    assert event.id not in {one.id for one in client.v1.events.list({"limit": 100}).data}
+    with pytest.raises(stripe.InvalidRequestError) as caught:
+        client.v1.events.retrieve(event.id)
+    assert caught.value.code == "resource_missing"
+    assert event.id in {one["id"] for one in service.events()}
+
+
 def test_a_refused_request_leaves_no_event(service: LocalStripe, client: stripe.StripeClient, pay: Any) -> None:
     """What did not happen is no event; a declined card is one."""
     payment = pay()

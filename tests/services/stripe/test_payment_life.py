@@ -99,6 +99,18 @@ def test_a_payment_is_canceled_until_it_succeeded(service: LocalStripe, client: 
         client.v1.payment_intents.cancel(paid.id, {"cancellation_reason": "mood"})
 
 
+def test_a_hold_expires(service: LocalStripe, client: stripe.StripeClient, pay: Any) -> None:
+    """What nobody captures within seven days is released and canceled; what was captured is left alone."""
+    held, taken = pay(capture_method="manual"), pay(capture_method="manual")
+    client.v1.payment_intents.capture(taken.id)
+    before = len(service.events())
+    service.advance(7 * 24 * 60 * 60 + 1)
+    expired = client.v1.payment_intents.retrieve(held.id)
+    assert (expired.status, expired.cancellation_reason) == ("canceled", "automatic")
+    assert client.v1.payment_intents.retrieve(taken.id).status == "succeeded"
+    assert types_since(service, before) == ["charge.expired", "payment_intent.canceled"]
+
+
 def test_a_payment_is_changed_before_it_is_confirmed(client: stripe.StripeClient) -> None:
     """Amount and card can change until then; metadata and description always."""
     made = client.v1.payment_intents.create(
@@ -228,6 +240,9 @@ def test_money_moves_on_the_balance(own: LocalStripe, pay: Any) -> None:
     entry = client.v1.balance_transactions.list({"source": str(payment.latest_charge)}).data[0]
     assert (entry.type, entry.amount, entry.fee, entry.net, entry.status) == ("charge", 10_000, 320, 9680, "pending")
     assert client.v1.balance_transactions.retrieve(entry.id).net == 9680
+    source = client.v1.balance_transactions.retrieve(entry.id, {"expand": ["source.payment_intent"]}).source
+    assert not isinstance(source, str | None)
+    assert source.to_dict()["payment_intent"]["id"] == payment.id
     balance = client.v1.balance.retrieve()
     assert (balance.available[0].amount, balance.pending[0].amount) == (0, 9680)
     own.advance(2 * 24 * 60 * 60)
