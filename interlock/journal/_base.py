@@ -26,7 +26,7 @@ from interlock.effects import FORMAT_VERSION, Draft, Entry, History, Kind
 from interlock.errors import BadInput, JournalCorrupt, JournalTooNew
 from interlock.ports import Liveness
 from interlock.rules.budgets import STANDS_AFTER, Shortfall, asked, reserved
-from interlock.rules.lifecycle import OPEN, check_transition
+from interlock.rules.lifecycle import OPEN, TRANSITIONS, check_transition
 from interlock.settlement import ACCEPTED, STATE_OF, Watched, watch_of
 
 _decode = json.JSONDecoder().decode
@@ -180,6 +180,13 @@ def read_entry(body: bytes, stored_hash: str, *, expected_prev: str | None) -> E
             "put in. Nothing was sent. Restore the journal from a copy that verifies."
         )
     return entry
+
+
+def _holds_budgets(entries: Sequence[Entry]) -> bool:
+    for entry in entries:
+        if _HOLDS in entry.data:
+            return True
+    return False
 
 
 class Journal(abc.ABC):
@@ -460,14 +467,16 @@ class Journal(abc.ABC):
         """As `liveness`."""
 
     def _prepare(self, history: History, drafts: Sequence[Draft], guards: Sequence[Guard]) -> Prepared:
-        effect_id, worker = history.effect_id, self.worker
-        head = prev = history.head
-        before = history.kind
-        n = len(history.entries)
-        name = drafts[0].data["effect"] if before is None else history.entries[0].data["effect"]
+        effect_id, known = history
+        worker = self.worker
+        n = len(known)
+        head = prev = known[-1].hash if n else ""
+        before = known[-1].kind if n else None
+        name = known[0].data["effect"] if n else drafts[0].data["effect"]
         entries: list[Entry] = []
         for draft in drafts:
-            check_transition(before, draft.kind, effect_id=effect_id)
+            if draft.kind not in TRANSITIONS[before]:
+                check_transition(before, draft.kind, effect_id=effect_id)
             body = to_json(
                 {
                     "v": FORMAT_VERSION,
@@ -484,7 +493,7 @@ class Journal(abc.ABC):
             entries.append(Entry(effect_id, n, draft.kind, draft.at, worker, draft.data, body, prev))
             before = draft.kind
             n += 1
-        if not guards and not any(_HOLDS in entry.data for entry in history.entries + tuple(entries)):
+        if not guards and not _holds_budgets(known) and not _holds_budgets(entries):
             return Prepared(effect_id, name, head, tuple(entries), before in OPEN)
         return self._with_budgets(
             history, Prepared(effect_id, name, head, tuple(entries), before in OPEN, tuple(guards))

@@ -13,12 +13,13 @@ Owns the texts of SQL for both and what is known of them; connections, waiting a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from interlock.effects import Kind
 from interlock.errors import JournalCorrupt
-from interlock.journal._base import Prepared, link_hash
+from interlock.journal._base import Prepared
 from interlock.rules.lifecycle import OPEN
 
 TAIL_ENTRIES = 512
@@ -258,7 +259,8 @@ class Tail:
         """Rows for those of the batch whose condition holds, as far as is known here; `admit` says what is against one of those."""
         heads = self.heads
         looked_up: dict[str, Head] = {}
-        unknown = [p.effect_id for p in batch if p.effect_id not in heads and p.effect_id not in self.absent]
+        absent = self.absent
+        unknown = [p.effect_id for p in batch if p.effect_id not in absent and p.effect_id not in heads]
         if unknown:
             for effect_id, head, head_seq in _HEADS.run(execute, unknown):
                 looked_up[effect_id] = (raw(head).hex(), head_seq)
@@ -277,8 +279,9 @@ class Tail:
                 continue
             for entry in prepared.entries:
                 seq += 1
-                link = link_hash(link, entry.hash)
-                rows += (seq, effect_id, previous, entry.body, bytes.fromhex(entry.hash), bytes.fromhex(link))
+                linked = hashlib.sha256((link + entry.hash).encode("ascii"))  # as `link_hash`
+                link = linked.hexdigest()
+                rows += (seq, effect_id, previous, entry.body, bytes.fromhex(entry.hash), linked.digest())
                 previous = seq
             moved[effect_id] = (entry.hash, seq)
             held.append(True)
@@ -288,7 +291,8 @@ class Tail:
     def advance(self, planned: Planned) -> None:
         """What was planned is stored."""
         self.heads.update(planned.heads)
-        self.absent.difference_update(planned.heads)
+        if self.absent:
+            self.absent.difference_update(planned.heads)
         self.seq, self.link = planned.seq, planned.link
 
     def brought_up(self, seq: int) -> None:

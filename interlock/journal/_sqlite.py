@@ -147,6 +147,8 @@ class SQLiteJournal(Journal):
         Once closed, only an effect whose send is still running is served, so that its late answer is recorded.
         """
         is_child = self._pid != os.getpid()
+        if not (is_child or self._is_closed or self._is_torn):
+            return
         if self._is_torn or (is_child and self._is_connected):  # the latter after a fork that Python knows nothing of
             raise JournalUnavailable(_TORN)
         if is_child and not self._is_closed:
@@ -398,7 +400,7 @@ class SQLiteJournal(Journal):
     def _store(self, batch: Sequence[Prepared]) -> list[Result]:
         """Store a batch in one transaction; if that fails, each write alone, so that an error goes to its owner."""
         try:
-            return list(self._transaction(batch))
+            return self._transaction(batch)
         except Exception as error:  # noqa: BLE001 - handed to the writers that wait for it
             is_anybodys = (
                 isinstance(error, sqlite3.Error) and _code(error) in _BUSY
@@ -414,7 +416,7 @@ class SQLiteJournal(Journal):
         execute = self._writer.execute
         try:
             if self._tail is None:
-                self._tail = _patiently(lambda: Tail(execute))
+                self._tail = _patiently(Tail, execute)
             if self._is_alone and not self._tail.is_long and not any(map(_has_more_to_write, batch)):
                 held = self._at_once(execute, self._tail, batch)
                 if held is not None:
@@ -426,12 +428,12 @@ class SQLiteJournal(Journal):
 
     def _at_once(self, execute: Execute, tail: Tail, batch: Sequence[Prepared]) -> list[Result] | None:
         """Store a batch by one statement; None if somebody else has appended, or it takes more than one."""
-        planned = _patiently(lambda: tail.plan(execute, batch))
+        planned = _patiently(tail.plan, execute, batch)
         statement = INSERT.text(planned.rows)
-        if statement is None or not all(planned.held):
+        if statement is None or False in planned.held:
             return None
         try:
-            _patiently(lambda: execute(statement, planned.rows))
+            _patiently(execute, statement, planned.rows)
         except sqlite3.IntegrityError:  # their numbers are taken
             return None
         tail.advance(planned)
@@ -439,7 +441,7 @@ class SQLiteJournal(Journal):
 
     def _step_by_step(self, execute: Execute, tail: Tail, batch: Sequence[Prepared]) -> list[Result]:
         """Store a batch: look, decide, write; nobody else writes meanwhile."""
-        _patiently(lambda: execute("BEGIN IMMEDIATE"))
+        _patiently(execute, "BEGIN IMMEDIATE")
         self._is_alone = not tail.catch_up(execute)
         if any(map(_reservations.has_to_do, batch)):
             _reservations.prepare(execute)
@@ -600,9 +602,12 @@ class SQLiteJournal(Journal):
 
 def _has_more_to_write(prepared: Prepared) -> bool:
     """Whether a write is more than its entries."""
-    return _reservations.has_to_do(prepared) or any(
-        entry.kind in WATCHING and (entry.kind in STATE_OF or watch_of(entry) is not None) for entry in prepared.entries
-    )
+    if prepared.guards or prepared.releases or prepared.reserves:
+        return True
+    for entry in prepared.entries:
+        if entry.kind in WATCHING and (entry.kind in STATE_OF or watch_of(entry) is not None):
+            return True
+    return False
 
 
 def _admit(execute: Execute, prepared: Prepared) -> Denied | None:
@@ -615,7 +620,7 @@ def _admit(execute: Execute, prepared: Prepared) -> Denied | None:
     return denied
 
 
-def _patiently(step: Callable[[], T]) -> T:
+def _patiently(step: Callable[..., T], *given: Any) -> T:
     """Take a step that other processes may be in the way of.
 
     SQLite's own waiting grows to 0.1 s a step, in which a process that commits in a row has dozens of turns: waits of seconds.
@@ -624,7 +629,7 @@ def _patiently(step: Callable[[], T]) -> T:
     pause_s = 0.0001
     while True:
         try:
-            return step()
+            return step(*given)
         except sqlite3.OperationalError as error:
             now = time.monotonic()
             until = until or now + BUSY_S
