@@ -159,6 +159,16 @@ def test_an_account_says_what_it_lacks(client: stripe.StripeClient) -> None:
     assert own.id == full.id
 
 
+def test_a_person_is_shown_without_their_secrets(client: stripe.StripeClient) -> None:
+    """Who stands behind an account is on it; an id number is only said to have been given."""
+    made = client.v1.accounts.retrieve(
+        account(client, business_type="individual", individual={"first_name": "Jenny", "id_number": "000000000"})
+    )
+    assert made.individual is not None
+    assert (made.individual.first_name, made.individual.id_number_provided) == ("Jenny", True)
+    assert "000000000" not in str(made.to_dict())
+
+
 @pytest.mark.parametrize(
     ("asked", "param"),
     [
