@@ -300,7 +300,8 @@ class Interlock:
         Args:
             every_s: the shortest pause between two readings of one effect, in seconds. An effect that has just been accepted is found
                 within that time.
-            for_s: how long to go on, in seconds. By default everything that is due is read once: on a new gate, all that is watched.
+            for_s: how long to go on, in seconds. By default everything that is due is read once: what this gate has not read yet, or
+                not for `every_s`.
             on_change: told the `Outcome` of each change that this call has recorded. If it raises, that is logged and the change
                 stays on the record: `settlements()` shows it.
 

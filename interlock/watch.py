@@ -6,7 +6,7 @@
 only if nothing was written since the history was read, so of two watchers one writes a change, and the other reads again and finds no
 news. What a death loses is a reading, and the next one gets it again.
 
-A watcher keeps in memory when each effect is due; after a restart every effect is due once, at once. What is watched is the
+A watcher keeps in memory when it read each effect last; after a restart every effect is due once, at once. What is watched is the
 journal's to say.
 This module must not know how effects are declared, or any service.
 """
@@ -113,10 +113,10 @@ def _as_sent(history: History) -> _Sent:
 
 
 @dataclass
-class _Due:
-    """When a watcher reads an effect again, by its uptime, and how often in a row that has failed."""
+class _Last:
+    """When a watcher read an effect last, by its uptime, and how often in a row that has failed."""
 
-    at_s: float
+    read_s: float
     failures: int = 0
 
 
@@ -131,7 +131,7 @@ class Watcher:
 
     runner: Runner
     find: Find
-    _due: dict[str, _Due] = field(default_factory=dict)
+    _last: dict[str, _Last] = field(default_factory=dict)
 
     def resettle(self, effect_id: str, *, on_change: OnChange | None = None) -> Outcome:
         """Read one effect again now. As `Interlock.resettle`."""
@@ -186,18 +186,18 @@ class Watcher:
         changes: list[Outcome] = []
         end = self._uptime_s() + for_s
         while True:
-            for row in self._rows_due():
-                before = len(changes)
+            for row in self._rows_due(every_s):
                 try:
                     self.resettle(row.effect_id, on_change=_noting(changes, on_change))
                 except Exception as error:  # noqa: BLE001 - one effect's failure never stops the others
-                    self._again(row, every_s, error=error)
+                    self._was_read(row, error)
                 else:
-                    self._again(row, every_s, changed=changes[before:])
+                    self._was_read(row, None)
             left_s = end - self._uptime_s()
             if left_s <= 0:
                 return changes
-            self.runner.clock.sleep(self._until_next_s(every_s, left_s))
+            # Every pause is at least every_s, and others may land meanwhile.
+            self.runner.clock.sleep(min(every_s, left_s))
 
     async def awatch(self, *, every_s: float, for_s: float, on_change: OnChange | None) -> list[Outcome]:
         """As `watch`, without blocking the event loop, several effects at a time."""
@@ -206,22 +206,20 @@ class Watcher:
 
         async def one(row: Watched) -> None:
             async with limit:
-                own: list[Outcome] = []
                 try:
-                    await self.aresettle(row.effect_id, on_change=_noting(own, on_change))
+                    await self.aresettle(row.effect_id, on_change=_noting(changes, on_change))
                 except Exception as error:  # noqa: BLE001 - one effect's failure never stops the others
-                    self._again(row, every_s, error=error)
+                    self._was_read(row, error)
                 else:
-                    self._again(row, every_s, changed=own)
-                changes.extend(own)
+                    self._was_read(row, None)
 
         end = self._uptime_s() + for_s
         while True:
-            await asyncio.gather(*(one(row) for row in await asyncio.to_thread(self._rows_due)))
+            await asyncio.gather(*(one(row) for row in await asyncio.to_thread(self._rows_due, every_s)))
             left_s = end - self._uptime_s()
             if left_s <= 0:
                 return changes
-            await self.runner.clock.asleep(self._until_next_s(every_s, left_s))
+            await self.runner.clock.asleep(min(every_s, left_s))
 
     def settlements(self) -> list[Outcome]:
         """Every effect within its horizon, as it stands. As `Interlock.settlements`."""
@@ -230,42 +228,37 @@ class Watcher:
     def _rows(self) -> list[Watched]:
         return self.runner.journal.watched(after=rfc3339(self.runner.clock.now()))
 
-    def _rows_due(self) -> list[Watched]:
+    def _rows_due(self, every_s: float) -> list[Watched]:
         """Those within their horizon that are to be read now. What is no longer watched is forgotten."""
         rows = [row for row in self._rows() if row.state != SettlementState.REVERSED]
-        now_s = self._uptime_s()
-        due = {row.effect_id: self._due.get(row.effect_id) or _Due(now_s) for row in rows}
-        self._due = due
-        return [row for row in rows if due[row.effect_id].at_s <= now_s]
+        last = {row.effect_id: self._last[row.effect_id] for row in rows if row.effect_id in self._last}
+        self._last = last
+        now, now_s = self.runner.clock.now(), self._uptime_s()
+        due = []
+        for row in rows:
+            read = last.get(row.effect_id)
+            if read is not None:
+                quiet_s = max((now - datetime.fromisoformat(row.since)).total_seconds(), 0.0)
+                pause = pause_s(row.state, quiet_s=quiet_s, every_s=every_s)
+                pause = max(pause, every_s * 2 ** min(read.failures, 6)) if read.failures else pause
+                if read.read_s + pause > now_s:
+                    continue
+            due.append(row)
+        return due
 
-    def _again(
-        self, row: Watched, every_s: float, *, changed: list[Outcome] | None = None, error: Exception | None = None
-    ) -> None:
-        """Say when an effect is read again: soon after a change, later and later while nothing happens."""
-        due = self._due.setdefault(row.effect_id, _Due(0.0))
-        quiet_s = max((self.runner.clock.now() - datetime.fromisoformat(row.since)).total_seconds(), 0.0)
-        state = row.state
-        if changed:
-            quiet_s, state = 0.0, changed[-1].settlement
-        pause = pause_s(state, quiet_s=quiet_s, every_s=every_s)
-        due.failures = 0 if error is None else due.failures + 1
+    def _was_read(self, row: Watched, error: Exception | None) -> None:
+        """Remember when an effect was read; a reading that failed is told, and tried again more rarely each time."""
+        last = self._last.setdefault(row.effect_id, _Last(0.0))
+        last.read_s = self._uptime_s()
+        last.failures = 0 if error is None else last.failures + 1
         if error is not None:
-            pause = max(pause, every_s * 2 ** min(due.failures - 1, 6))
             log.error(
-                "effect %s of %r is watched and could not be read again; it is tried again in %g s: %s",
+                "effect %s of %r is watched and could not be read again; it stays watched: %s",
                 row.effect_id,
                 row.name,
-                pause,
                 text_of(error),
                 exc_info=None if isinstance(error, ConfigurationError) else error,
             )
-        due.at_s = self._uptime_s() + pause
-
-    def _until_next_s(self, every_s: float, left_s: float) -> float:
-        """Until the next effect is due, but never longer than `every_s`, since others may land meanwhile."""
-        now_s = self._uptime_s()
-        next_s = min((due.at_s - now_s for due in self._due.values()), default=every_s)
-        return min(max(next_s, 0.0), every_s, left_s)
 
     def _uptime_s(self) -> float:
         return self.runner.clock.uptime().seconds

@@ -58,7 +58,12 @@ def signature(body: bytes, *, secret: str = SECRET, at: float | None = None) -> 
 
 
 def post(
-    url: str, body: bytes | Iterator[bytes], *, headers: Mapping[str, str] | None = None, method: str = "POST", timeout_s: float = 20.0
+    url: str,
+    body: bytes | Iterator[bytes],
+    *,
+    headers: Mapping[str, str] | None = None,
+    method: str = "POST",
+    timeout_s: float = 20.0,
 ) -> tuple[int, dict[str, Any]]:
     """Post as it is; the status and what was said."""
     host, port = url.removeprefix("http://").split(":")
