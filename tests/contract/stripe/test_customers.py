@@ -70,6 +70,16 @@ def test_a_deleted_customer_gets_neither_balance_nor_credit(place: Place) -> Non
     assert error.code == "resource_missing"
 
 
+def test_a_deleted_customer_cannot_pay(place: Place) -> None:
+    """A payment that names one is refused as `resource_missing` on `customer`; one of a living customer names them."""
+    made = _customer(place)
+    assert place.intent(700, customer=made.id).customer == made.id
+    place.client.v1.customers.delete(made.id)
+    error = refusal(lambda: place.intent(700, customer=made.id))
+    assert (error.code, error.param) == ("resource_missing", "customer")
+    assert error.http_status in (400, 404)
+
+
 def test_customers_are_listed_by_email(place: Place) -> None:
     """`email` narrows the list exactly; a deleted customer is in none."""
     email = f"{place.key('mail')}@example.com"
