@@ -124,6 +124,38 @@ def test_two_processes_race_for_the_same_orders(tmp_path: Path, tier: int) -> No
     assert verified(tmp_path)
 
 
+@TIERS
+def test_processes_that_share_a_cap(tmp_path: Path, tier: int) -> None:
+    """Three workers with orders of their own and one cap of five: five land, whoever sends them, and all others are told so."""
+    with contextlib.ExitStack() as stack:
+        workers = [
+            stack.enter_context(
+                running(start(tmp_path, tier, "submit", *(f"{name}{number}" for number in range(4)), LIMIT="5"))
+            )
+            for name in "abc"
+        ]
+        outputs = [worker.communicate(timeout=60)[0].split() for worker in workers]
+    outcomes = [line for output in outputs for line in output if line != "sending"]
+    assert len(landed(tmp_path)) == 5
+    assert outcomes.count("COMMITTED") == 5
+    assert outcomes.count("REFUSED:over_limit") == 7
+    assert verified(tmp_path)
+
+
+@pytest.mark.parametrize("where", ["before_send", "after_send"])
+@TIERS
+def test_a_killed_sender_keeps_its_part_of_a_cap(tmp_path: Path, tier: int, where: str) -> None:
+    """SIGKILL around the send of the only one that fits: others are refused until it is settled, and the cap holds to the end."""
+    run(tmp_path, tier, "submit", "881", LIMIT="1", KILL=where)
+    assert run(tmp_path, tier, "submit", "882", LIMIT="1") == (0, ["REFUSED:over_limit"])
+    run(tmp_path, tier, "recover", LIMIT="1", KILL=where)
+    assert run(tmp_path, tier, "submit", "882", LIMIT="1") == (0, ["REFUSED:over_limit"])
+    run(tmp_path, tier, "recover", LIMIT="1")
+    assert run(tmp_path, tier, "submit", "882", LIMIT="1") == (0, ["REFUSED:over_limit"])
+    assert landed(tmp_path) == ([] if tier == 3 and where == "before_send" else ["881"])
+    assert verified(tmp_path)
+
+
 def test_a_sender_killed_while_another_waits(tmp_path: Path) -> None:
     """The waiting process sees the sender die and settles the effect itself, without any time-out."""
     with running(start(tmp_path, 2, "submit", "881", HOLD="60")) as sender:

@@ -3,7 +3,8 @@
     python worker.py DIRECTORY TIER COMMAND [ORDER ...]
 
 The commands: `submit`, `recover`; with `KILL=before_send|after_send` in the environment the process kills itself with SIGKILL there, with
-`HOLD=seconds` it waits in its send, and prints `sending` first. What it reports is printed, a line for each outcome.
+`HOLD=seconds` it waits in its send, and prints `sending` first. With `LIMIT=n` at most n of all refunds are let through.
+What it reports is printed, a line for each outcome.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from interlock import Interlock
+from interlock import Budget, Interlock
 
 
 class Service:
@@ -55,6 +56,9 @@ def declare(gate: Interlock, service: Service, tier: int) -> Any:
         options["lookup"] = lambda idempotency_key: next(
             (e for e in service.entries() if e["key"] == idempotency_key), None
         )
+
+    if limit := os.environ.get("LIMIT"):
+        options["budget"] = lambda: Budget("refunds", int(limit), 1)
 
     @gate.effect(**options)
     def refund(order: str, idempotency_key: str) -> dict[str, Any]:
