@@ -275,7 +275,7 @@ def build(ledger: Ledger) -> Starlette:
                 service.clock,
                 service.faults,
                 future=service.future,
-                more=verbs.routes(control.PREFIX, service.ledger, service.clock, service.webhook_faults),
+                more=verbs.routes(PREFIX, service.ledger, service.clock, service.webhook_faults),
             ),
             *(Route(one.path, _Door(service, one), methods=[one.method]) for one in endpoints),
             Route("/{rest:path}", _Door(service, None)),

@@ -22,8 +22,7 @@ from benchmarks.services.stripe.errors import ApiError
 from benchmarks.services.stripe.faults import Fault, FaultKind, Faults
 from benchmarks.services.stripe.later import Future
 from benchmarks.services.stripe.ledger import Ledger
-
-PREFIX = "/_control"
+from benchmarks.services.stripe.steering import PREFIX
 
 
 def routes(

@@ -57,9 +57,13 @@ class Future:
             wait_s = float(found[0]["due_at"]) - self._clock.now()
             if wait_s > 0:
                 return wait_s
-            with self._ledger.transaction():
-                self._ledger.execute("DELETE FROM plans WHERE seq = ?", (found[0]["seq"],))
-                try:
+            done = ("DELETE FROM plans WHERE seq = ?", (found[0]["seq"],))
+            try:
+                with self._ledger.transaction():
+                    self._ledger.execute(*done)
                     self._deeds[found[0]["deed"]](Call(self._ledger, self._clock, {}), found[0]["subject"])
-                except Exception:
-                    log.exception("a bug of the local service: what should have happened by itself")
+            except Exception:
+                # Said loudly and undone as a whole; tried again and again it would stop everything behind it.
+                log.exception("a bug of the local service: %s of %s", found[0]["deed"], found[0]["subject"])
+                with self._ledger.transaction():
+                    self._ledger.execute(*done)

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from benchmarks.services.stripe import ledger as books
-from benchmarks.services.stripe.control import PREFIX
-from benchmarks.services.stripe.steering import Steering
+from benchmarks.services.stripe.steering import PREFIX, Steering
 
 if TYPE_CHECKING:
     import stripe

@@ -8,6 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 
+PREFIX = "/_control"
+"""Under which the service is steered. It stands here so that a client loads nothing of the service's own side."""
+
+
 class Steering:
     """Control verbs about money and webhooks. Whoever inherits says how a control request is sent, and reads the books."""
 
