@@ -11,6 +11,7 @@ if every cell was audited and nothing disagrees.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from benchmarks.harness.suite import CannotRun
 from benchmarks.harness.truth import READERS, reader_of
 from benchmarks.report import column_of
 from benchmarks.suites.refund_agent.answer import Claim, claim_of, is_true
+from benchmarks.suites.scenarios import SCENARIOS
 from interlock import Receipt
 
 LEDGER_FILE = "ledger.sqlite3"
@@ -40,6 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         document = load(options.results)
+        load_readers(document)
         with open_recorded(document["meta"], options.service_dir) as place:
             findings, audited, skipped = audit(document, place)
     except CannotRun as error:
@@ -53,6 +56,12 @@ def main(arguments: Sequence[str]) -> int:
     verdict = "the service agrees with every one" if not findings else f"{len(findings)} disagreements"
     print(f"{options.results.name}: {audited} of {total} cells re-read from the {place.service} service; {verdict}.")
     return 0 if not findings and audited == total and total else 1
+
+
+def load_readers(document: Json) -> None:
+    """Make the readers of the scenarios known that this result's cells name."""
+    for name in {str(reader_of(cell)) for cell in document["cells"]} & set(SCENARIOS):
+        importlib.import_module(f"benchmarks.suites.scenarios.{name}")
 
 
 def open_recorded(meta: Json, directory: Path | None) -> StripePlace:
@@ -97,20 +106,25 @@ def check(cell: Json, place: StripePlace, reader: str) -> Iterator[str]:
     for name, now in told.items():
         if name in cell and cell[name] is not None and cell[name] != now:
             yield f"{name} is recorded as {cell[name]!r}; the service says {now!r}"
-    if reader == "refunds":
-        yield from _check_answer(cell, place)
+    yield from _check_answer(cell, _own(cell, told, place, reader))
     yield from _check_wanted(cell)
     yield from _check_receipt(cell)
 
 
-def _check_answer(cell: Json, place: StripePlace) -> Iterator[str]:
+def _own(cell: Json, told: Json, place: StripePlace, reader: str) -> dict[str, int]:
+    """What the agent itself made, by id, with its amount: all but what people made by hand."""
     by_hand = set(cell.get("by_hand") or ())
-    own = [
-        refund
+    if reader != "refunds":
+        return {one: int(cell["asked_minor"]) for one in told["ids"] if one not in by_hand}
+    return {
+        str(refund["id"]): int(refund["amount"])
         for refund in place.refunds(str(cell["payment"]))
         if refund["id"] not in by_hand and (refund.get("metadata") or {}).get("by") != "support"
-    ]
-    landed = [int(refund["amount"]) for refund in own]
+    }
+
+
+def _check_answer(cell: Json, own: Mapping[str, int]) -> Iterator[str]:
+    landed = list(own.values())
     asked = int(cell.get("asked_minor") or 2000)
     try:
         true = all(is_true(one, asked_minor=asked, landed_minor=landed) for one in str(cell["outcome"]).split("+"))
@@ -118,11 +132,11 @@ def _check_answer(cell: Json, place: StripePlace) -> Iterator[str]:
     except KeyError as error:
         yield f"the outcome {cell['outcome']!r} is none that can be judged: {error}"
         return
-    if cell.get("refund") and cell["refund"] not in {refund["id"] for refund in own}:
+    if cell.get("refund") and cell["refund"] not in own:
         true = False
-        yield f"the answer names the refund {cell['refund']}, which the agent did not make or the service does not have"
+        yield f"the answer names {cell['refund']}, which the agent did not make or the service does not have"
     if cell.get("answer_true") is not None and cell["answer_true"] != true:
-        yield f"answer_true is recorded as {cell['answer_true']}; by the service it is {true} ({cell['outcome']}, own refunds {landed})"
+        yield f"answer_true is recorded as {cell['answer_true']}; by the service it is {true} ({cell['outcome']}, the agent's own: {landed})"
     if cell["verdict"] == "held" and claims[-1] is Claim.UNKNOWN:
         yield f"the verdict is held, but {cell['outcome']} says that nobody knows"
 
