@@ -60,6 +60,7 @@ from benchmarks.services.stripe.later import Deed, Future
 from benchmarks.services.stripe.ledger import PLATFORM, Json, Ledger
 from benchmarks.services.stripe.objects import API_VERSION, new_id
 from benchmarks.services.stripe.params import decode
+from benchmarks.services.stripe.steering import PREFIX
 
 DEEDS: dict[str, Deed] = {
     "refund_succeeds": refunds.succeeds,

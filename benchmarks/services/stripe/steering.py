@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 PREFIX = "/_control"
 """Under which the service is steered. It stands here so that a client loads nothing of the service's own side."""
 
