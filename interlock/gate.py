@@ -415,10 +415,7 @@ class _Call:
             case Load() | Probe():
                 return self._do(step)
             case Append() | Dispatch():
-                try:
-                    return await self._uninterrupted(step)
-                except Denied as denied:
-                    return OverLimit(denied.shortfalls)
+                return await self._uninterrupted(step)
             case Send():
                 return await self._asend(step)
             case ReadFacts():
@@ -444,10 +441,16 @@ class _Call:
             result = await asyncio.to_thread(call, step.payload, step.idempotency_key)
         return await result if inspect.isawaitable(result) else result
 
-    async def _uninterrupted(self, step: Append | Dispatch) -> History | None:
-        """A write is seen to its end even if the caller is cancelled, so that what it came to is known."""
+    async def _awrite(self, step: Append | Dispatch) -> History | OverLimit | None:
         guards = step.guards if type(step) is Dispatch else ()
-        task = asyncio.ensure_future(self.runner.journal.append_async(step.history, step.drafts, guards=guards))
+        try:
+            return await self.runner.journal.append_async(step.history, step.drafts, guards=guards)
+        except Denied as denied:
+            return OverLimit(denied.shortfalls)
+
+    async def _uninterrupted(self, step: Append | Dispatch) -> History | OverLimit | None:
+        """A write is seen to its end even if the caller is cancelled, so that what it came to is known."""
+        task = asyncio.ensure_future(self._awrite(step))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
