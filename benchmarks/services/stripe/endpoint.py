@@ -61,9 +61,19 @@ _REFERENCES: dict[str, dict[str, Kind]] = {
     "dispute": {"charge": "charges", "payment_intent": "payment_intents"},
     "radar.early_fraud_warning": {"charge": "charges", "payment_intent": "payment_intents"},
     "billing.credit_grant": {"customer": "customers"},
-    "transfer": {"destination": "accounts", "source_transaction": "charges"},
-    "transfer_reversal": {"transfer": "transfers"},
-    "payout": {"original_payout": "payouts", "reversed_by": "payouts"},
+    "customer_balance_transaction": {"customer": "customers"},
+    "transfer": {
+        "balance_transaction": "balance_transactions",
+        "destination": "accounts",
+        "source_transaction": "charges",
+    },
+    "transfer_reversal": {"balance_transaction": "balance_transactions", "transfer": "transfers"},
+    "payout": {
+        "balance_transaction": "balance_transactions",
+        "failure_balance_transaction": "balance_transactions",
+        "original_payout": "payouts",
+        "reversed_by": "payouts",
+    },
 }
 
 

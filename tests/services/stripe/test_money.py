@@ -282,8 +282,15 @@ def test_references_of_transfers_and_grants_expand(client: stripe.StripeClient, 
     assert moved.destination.object == "account"
     listed: Any = client.v1.transfers.list({"limit": 1, "expand": ["data.destination"]})
     assert listed.data[0].destination.id == to
-    reversal: Any = client.v1.transfers.reversals.create(moved.id, {"expand": ["transfer"]})
-    assert reversal.transfer.id == moved.id
+    reversal: Any = client.v1.transfers.reversals.create(moved.id, {"expand": ["transfer", "balance_transaction"]})
+    assert (reversal.transfer.id, reversal.balance_transaction.net) == (moved.id, 100)
+    transfer(client, to, 100)
+    paid_out: Any = client.v1.payouts.create(
+        {"amount": 100, "currency": "usd", "expand": ["balance_transaction"]}, of_account(to)
+    )
+    assert (paid_out.balance_transaction.type, paid_out.balance_transaction.net) == ("payout", -100)
+    with pytest.raises(stripe.InvalidRequestError, match=r"cannot be expanded \(color\)"):
+        transfer(client, to, 1, expand=["color"])
 
 
 # --- payouts ------------------------------------------------------------------------------------------------------
