@@ -35,7 +35,8 @@ from interlock.errors import (
     Unanswered,
 )
 from interlock.gate import resolve
-from interlock.ports import Verdict, WatchFor
+from interlock.outcomes import Outcome
+from interlock.ports import Target, Verdict, WatchFor
 from interlock.rules.budgets import Budget, several
 from interlock.rules.canonical import derive_id, digest
 from interlock.rules.premises import Condition
@@ -152,6 +153,7 @@ class EffectFunction(Generic[A]):
         decision: str = "",
         seen: Mapping[str, Any] | None = None,
         wait: float | timedelta | None = None,
+        origin: Mapping[str, Any] | None = None,
     ) -> A:
         """As calling it, with what a decider adds.
 
@@ -161,13 +163,52 @@ class EffectFunction(Generic[A]):
             decision: names the decision, e.g. an approval's id. A refusal stands for its decision; a new one is judged anew.
             seen: the facts as the decider saw them; by default they are read now.
             wait: seconds to wait while another live sender has it; by default the effect's own `wait=`.
+            origin: where the call came from (a framework's ids): plain data that stands on the record and decides nothing.
         """
-        proposal, live = self._propose(args, kwargs or {}, decision=decision, seen=seen)
-        wait_s = self.wait_s if wait is None else seconds("wait", wait, self.name)
-        target = self if not live else BoundEffect(self, live)
-        run: Callable[..., Any] = self.gate._arun if self.is_coroutine else self.gate._run
-        answer: A = run(proposal, target, wait_s=wait_s)
+        run: Callable[..., Any] = self.asubmit if self.is_coroutine else self.submit_blocking
+        answer: A = run(args, kwargs, decision=decision, seen=seen, wait=wait, origin=origin)
         return answer
+
+    def submit_blocking(
+        self,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+        wait: float | timedelta | None = None,
+        origin: Mapping[str, Any] | None = None,
+    ) -> Outcome:
+        """As `submit`, in this thread, also for an `async def` function, which is then awaited on an event loop of its own."""
+        proposal, target, wait_s = self._ready(args, kwargs, decision, seen, wait, origin)
+        return self.gate._run(proposal, target, wait_s=wait_s)
+
+    def asubmit(
+        self,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+        wait: float | timedelta | None = None,
+        origin: Mapping[str, Any] | None = None,
+    ) -> Awaitable[Outcome]:
+        """As `submit`, without blocking the event loop, also for a plain function, which is then called in a thread."""
+        proposal, target, wait_s = self._ready(args, kwargs, decision, seen, wait, origin)
+        return self.gate._arun(proposal, target, wait_s=wait_s)
+
+    def _ready(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any] | None,
+        decision: str,
+        seen: Mapping[str, Any] | None,
+        wait: float | timedelta | None,
+        origin: Mapping[str, Any] | None,
+    ) -> tuple[Proposal, Target, float]:
+        proposal, live = self._propose(args, kwargs or {}, decision=decision, seen=seen, origin=origin)
+        wait_s = self.wait_s if wait is None else seconds("wait", wait, self.name)
+        return proposal, BoundEffect(self, live) if live else self, wait_s
 
     def proposal(self, *args: Any, **kwargs: Any) -> Proposal:
         """Decide now: read the facts as they are, and make the call into a `Proposal` for `gate.submit`.
@@ -361,7 +402,13 @@ class EffectFunction(Generic[A]):
         return proposal
 
     def _propose(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], *, decision: str, seen: Mapping[str, Any] | None
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        decision: str,
+        seen: Mapping[str, Any] | None,
+        origin: Mapping[str, Any] | None = None,
     ) -> tuple[Proposal, dict[str, Any]]:
         given = self._binding.bind(args, kwargs)
         key = self._key_of(given)
@@ -371,8 +418,9 @@ class EffectFunction(Generic[A]):
         facts = None if seen is None else self._facts(seen, "seen=")
         if facts is not None and self._premises is None:
             raise BadInput(f"effect {self.name!r}: seen= was given, but no premises= are declared to compare it with.")
+        whence = None if origin is None else encode(dict(origin), what=f"origin= of {self.name!r}")
         proposal = Proposal(
-            self.name, key, derive_id(self.name, key), payload, fingerprint, facts, facts is None, decision
+            self.name, key, derive_id(self.name, key), payload, fingerprint, facts, facts is None, decision, whence
         )
         return proposal, self._binding.live_of(given)
 

@@ -268,6 +268,8 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
         }
         if seen is not None:
             record["seen"] = seen
+        if proposal.origin:
+            record["origin"] = proposal.origin
         proposed = Draft(Kind.PROPOSED, at, record)
         checks: dict[str, Any] = _permission(allowed)
         if judgement is not None:

@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "interlock.function",
                 "interlock.binding",
                 "interlock.callbacks",
+                "interlock.calling",
                 "interlock.config",
                 "interlock.tools",
                 "interlock.extend",

@@ -1,0 +1,385 @@
+"""Configuration: which tools are gated and how, as data. One schema for tool loops, wrappers and the MCP proxy.
+
+Owns the options, their JSON forms, how a file of them is read, and what a mistake in one is told as. It must not know how a tool is
+called (`interlock.extend`) or what an option does (`interlock.declaration`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from interlock.errors import ConfigurationError
+
+EFFECT_ID = "$effect_id"
+"""Stands for the idempotency key of the effect, where a tool's arguments are named."""
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
+_SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def path(text: str) -> tuple[str, ...]:
+    """The steps of a path such as `refund.total` or `items.0.id`.
+
+    Raises:
+        ValueError: it is malformed.
+    """
+    steps = tuple(text.split("."))
+    if text.startswith("$"):
+        raise ValueError(
+            f'{text!r} is none of ours; the one name with a $ is {EFFECT_ID}. A plain text is {{"literal": ...}}'
+        )
+    if not all(step and step == step.strip() for step in steps):
+        raise ValueError(f'{text!r} is no path; write names with single dots, such as "refund.total" or "items.0.id"')
+    return steps
+
+
+def _is_path(text: str) -> str:
+    path(text)
+    return text
+
+
+def _is_path_or_id(text: str) -> str:
+    return text if text == EFFECT_ID else _is_path(text)
+
+
+def _seconds(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    match = _DURATION.fullmatch(given.strip())
+    if match is None:
+        raise ValueError(f'{given!r} is no time; write seconds, or a number with a unit: "30s", "10m", "24h", "7d"')
+    return float(match[1]) * _SECONDS_OF[match[2]]
+
+
+def _listed(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
+def _is_named(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty; give a name")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_is_named)]
+FieldPath = Annotated[str, AfterValidator(_is_path)]
+Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=float | str), Field(ge=0, lt=10**10)]
+Paths = Annotated[
+    list[FieldPath], BeforeValidator(_listed, json_schema_input_type=str | list[str]), Field(min_length=1)
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class LiteralValue(_Strict):
+    """A value that is given as it is: `{"literal": 5}`."""
+
+    literal: Any
+
+
+class ArgumentValue(_Strict):
+    """A value of the call: `{"argument": "amount"}`."""
+
+    argument: FieldPath
+
+
+Source = Annotated[str, AfterValidator(_is_path_or_id)] | LiteralValue
+"""Where an argument of a further tool comes from: a path into the call's arguments, `$effect_id`, or a literal."""
+
+
+class Question(_Strict):
+    """A tool that is asked, and with what."""
+
+    tool: Name = Field(description="The tool that is asked; one of those that were handed over.")
+    arguments: dict[str, Source] = Field(
+        default_factory=dict,
+        description='Its arguments: each a path into the gated call\'s arguments, "$effect_id", or {"literal": ...}.',
+    )
+
+
+class Premises(Question):
+    """Facts that a decision relies on: fields of a tool's answer, read before the send and again after a crash."""
+
+    fields: Paths | dict[Name, FieldPath] = Field(
+        description="The fields of the answer that are facts. As a dict: names of one's own for them."
+    )
+
+    @model_validator(mode="after")
+    def _some(self) -> Premises:
+        if not self.fields:
+            raise ValueError("fields names no field, so nothing would be checked")
+        return self
+
+    def named(self) -> dict[str, str]:
+        """Name of each fact, and its path."""
+        return dict(self.fields) if isinstance(self.fields, dict) else {field: field for field in self.fields}
+
+
+class Match(_Strict):
+    """The item of a list that is our own effect."""
+
+    items: FieldPath = Field(description="The list in the answer. The tool must give all of it, not its first page.")
+    where: dict[FieldPath, Source] = Field(description="What our own item has in its fields.", min_length=1)
+
+
+class LookUp(Question):
+    """How our own effect is found at the service."""
+
+    found: FieldPath | Match = Field(
+        description="The field that tells whether it is there: true or an object if it is, false or null if not; or, in a list, "
+        "the item that is ours."
+    )
+    result: FieldPath | None = Field(
+        default=None,
+        description="The field that holds it as the tool itself would return it. By default what was found, or the answer.",
+    )
+
+
+class Permission(Question):
+    """A tool that says whether it is permitted: every field must be true."""
+
+    field: Paths = Field(description="The field of the answer, or several, that must be true.")
+
+
+class Tolerated(_Strict):
+    """Changes of a fact that are harmless."""
+
+    why: Name = Field(description="The rule in words; it stands on the record.")
+    to: list[Any] | None = Field(default=None, description="A change to one of these values.", min_length=1)
+    increase: bool = Field(default=False, description="A number may have grown.")
+    decrease: bool = Field(default=False, description="A number may have shrunk.")
+
+    @model_validator(mode="after")
+    def _something(self) -> Tolerated:
+        if self.to is None and not self.increase and not self.decrease:
+            raise ValueError('says no change that is harmless; give "to", "increase" or "decrease"')
+        return self
+
+
+class Expectation(_Strict):
+    """The condition of one fact. Exactly one of these."""
+
+    equals: Any = None
+    one_of: list[Any] | None = Field(default=None, min_length=1)
+    at_least: int | float | str | ArgumentValue | None = None
+    at_most: int | float | str | ArgumentValue | None = None
+    unchanged: Literal[True] | None = None
+    tolerates: Tolerated | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Expectation:
+        if len(self.model_fields_set) != 1:
+            raise ValueError(f"give one condition, out of: {', '.join(type(self).model_fields)}")
+        return self
+
+
+class BudgetRule(_Strict):
+    """A cap that calls share, and what each takes of it."""
+
+    key: str | list[FieldPath | LiteralValue] = Field(
+        description="Names the cap: a text, or a list of paths into the arguments and literals that together name it."
+    )
+    limit: int | ArgumentValue = Field(description="The most that may be held, in minor units.")
+    amount: FieldPath | int = Field(
+        description="What a call takes, in minor units: a path into its arguments, or a number."
+    )
+
+
+class ToolConfig(_Strict):
+    """One gated tool."""
+
+    key: Paths = Field(description="The arguments that name the approved request. Never one that a model words freely.")
+    premises: Premises | list[Premises] | None = Field(
+        default=None, description="Facts that must still hold at the send."
+    )
+    expect: dict[str, Expectation | str | int | float | bool | None] | None = Field(
+        default=None,
+        description="The condition of a fact, by its name; a plain value means equals. Without one: unchanged.",
+    )
+    allowed: Permission | None = Field(
+        default=None, description="Whether it is permitted, asked at the send and after a crash."
+    )
+    approval: Permission | None = Field(
+        default=None, description="Whether it was approved, asked at the send and after a crash."
+    )
+    budget: BudgetRule | list[BudgetRule] | None = Field(
+        default=None, description="Caps that it shares with other calls."
+    )
+    lookup: LookUp | None = Field(default=None, description="How our own effect is found at the service.")
+    idempotency_argument: Name | None = Field(
+        default=None,
+        description="The argument of the tool that carries the idempotency key. The gate fills it in, never the model.",
+    )
+    dedupes: bool = Field(
+        default=False, description="The service drops a second request with the same idempotency key."
+    )
+    window: Seconds | None = Field(default=None, description='How long it remembers a key: seconds, or "24h".')
+    lookup_lag: Seconds = Field(default=0.0, description="How long after a send a look-up may still miss it.")
+    timeout: Annotated[Seconds, Field(gt=0)] = Field(default=30.0, description="The longest a send takes.")
+    settle_after: Seconds = Field(
+        default=1.0, description="How long the last request of a dead sender may still be on its way."
+    )
+    wait: Seconds = Field(default=0.0, description="How long a call waits for another live sender of the same effect.")
+    binds: Paths | None = Field(
+        default=None, description="The arguments that must not change under one key; by default all."
+    )
+    rejected_on_error: bool = Field(
+        default=False, description="An error result of this tool means that it certainly did not happen."
+    )
+
+
+class ToolsConfig(_Strict):
+    """Which tools are gated, and how.
+
+    Attributes:
+        journal: the directory of the journal, relative to the working directory.
+        tools: by name of the tool.
+    """
+
+    journal: Name = Field(default=".interlock", description="The directory of the journal.")
+    tools: dict[Name, ToolConfig] = Field(description="The tools that are gated, by name.")
+
+
+def load(source: ToolsConfig | Mapping[str, Any] | str | os.PathLike[str]) -> ToolsConfig:
+    """The configuration that a dict, or a `.json` or `.toml` file, holds.
+
+    Raises:
+        ConfigurationError: the file is missing, unreadable or malformed, or an option is unknown or of the wrong kind; with the place.
+    """
+    if isinstance(source, ToolsConfig):
+        return source
+    if isinstance(source, Mapping):
+        return _checked(source, "the configuration")
+    if not isinstance(source, str | os.PathLike):
+        raise ConfigurationError(
+            f"a configuration is a dict, the path of a .json or .toml file, or a ToolsConfig, not {type(source).__name__}."
+        )
+    return _checked(_read(Path(source)), str(source))
+
+
+def json_schema() -> dict[str, Any]:
+    """The published JSON Schema of the configuration."""
+    schema = ToolsConfig.model_json_schema(mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _read(file: Path) -> Any:
+    kind = file.suffix.lower()
+    if kind not in (".json", ".toml"):
+        raise ConfigurationError(f"{file}: the ending tells the format; name the file .json or .toml.")
+    try:
+        text = file.read_text("utf-8")
+    except FileNotFoundError:
+        raise ConfigurationError(f"{file}: there is no such file. It is looked for from {Path.cwd()}.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{file}: byte {error.start} is not UTF-8.") from error
+    except OSError as error:
+        raise ConfigurationError(f"{file}: it cannot be read: {error.strerror or error}.") from error
+    try:
+        return json.loads(text, object_pairs_hook=_no_twins) if kind == ".json" else tomllib.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"{file}:{error.lineno}:{error.colno}: malformed JSON: {error.msg}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file}: malformed TOML: {error}.") from error
+    except ValueError as error:
+        raise ConfigurationError(f"{file}: {error}.") from error
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a name that stands in it twice would silently drop what was said first."""
+    named: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in named:
+            raise ValueError(f"{name!r} stands twice in one object")
+        named[name] = value
+    return named
+
+
+def _checked(document: Any, where: str) -> ToolsConfig:
+    if not isinstance(document, Mapping):
+        raise ConfigurationError(f'{where}: it holds {type(document).__name__}; give an object: {{"tools": {{...}}}}.')
+    try:
+        return ToolsConfig.model_validate(document)
+    except ValidationError as error:
+        problems = list(dict.fromkeys(_problems(error)))
+        raise ConfigurationError(f"{where}: " + "; ".join(problems[:8]) + ".") from error
+
+
+def _problems(error: ValidationError) -> Iterator[str]:
+    for found in error.errors(include_url=False):
+        place, model = _place(found["loc"])
+        if found["type"] == "extra_forbidden":
+            options = list(model.model_fields) if model is not None else []
+            close = difflib.get_close_matches(str(found["loc"][-1]), options, n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(options)}"
+            yield f"{place} is no option; {hint}"
+        elif found["type"] == "missing":
+            yield f"{place} is missing"
+        else:
+            yield f"{place}: {found['msg'].removeprefix('Value error, ')}"
+
+
+def _place(location: tuple[int | str, ...]) -> tuple[str, type[BaseModel] | None]:
+    """The place of an error without pydantic's own words for the arms of a union, and the model that it stands in."""
+    place: list[str] = []
+    model: type[BaseModel] | None = ToolsConfig
+    hint: Any = None
+    for depth, step in enumerate(location):
+        last = depth == len(location) - 1
+        if model is not None and hint is None:
+            place.append(str(step))
+            if last or not isinstance(step, str) or step not in model.model_fields:
+                break
+            hint = model.model_fields[step].annotation
+            model, hint = _into(hint)
+            continue
+        arms = {kind.__name__: kind for kind in _models(hint)}
+        if isinstance(step, str) and step in arms and _is_union(hint):
+            model, hint = arms[step], None
+        elif isinstance(step, str) and ("[" in step or step in ("str", "int", "float", "bool", "none")):
+            continue
+        else:
+            place.append(str(step))
+            inner = _item(hint)
+            model, hint = _into(inner)
+    return ".".join(place), model
+
+
+def _into(hint: Any) -> tuple[type[BaseModel] | None, Any]:
+    if isinstance(hint, type) and issubclass(hint, BaseModel):
+        return hint, None
+    inner = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+    if _is_union(hint) and len(inner) == 1:
+        return _into(inner[0])
+    return None, hint
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def _item(hint: Any) -> Any:
+    for arm in (hint, *typing.get_args(hint)):
+        if typing.get_origin(arm) in (dict, list):
+            return typing.get_args(arm)[-1]
+    return hint
+
+
+def _models(hint: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(hint, type) and issubclass(hint, BaseModel):
+        yield hint
+    for inner in typing.get_args(hint):
+        yield from _models(inner)
