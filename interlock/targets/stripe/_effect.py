@@ -30,7 +30,7 @@ from interlock.function import EffectFunction
 from interlock.settlement import Settlement
 from interlock.targets.stripe._case import CaseCallback, CaseReader, plain
 from interlock.targets.stripe._connection import Call, Calls, Connection
-from interlock.targets.stripe._error import told, verdict_of
+from interlock.targets.stripe._error import told, unreadable, verdict_of
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
@@ -245,8 +245,9 @@ class StripeEffect(Generic[A]):
 
     def named_by(self, callback: CaseCallback | None, case: Any, fields: tuple[str, ...]) -> Any:
         """What a case names: by the user's callback, else the case itself if it is a text, else the first of its fields that is set."""
+        written = plain(case, self.name)
         if callback is not None:
-            return callback(plain(case, self.name), {})
+            return callback(written, {})
         if isinstance(case, str):
             return case
         found = (case.get(field) if isinstance(case, Mapping) else getattr(case, field, None) for field in fields)
@@ -341,7 +342,10 @@ def _synchronous(effect: StripeEffect[Any]) -> Callbacks:
         return StripeObject.of(made)
 
     def facts(**given: Any) -> dict[str, Any]:
-        own = connection.run(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else {}
+        try:
+            own = connection.run(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else {}
+        except stripe.StripeError as error:
+            raise unreadable(error) from error
         if effect._premises is None:
             return own
         return _together(own, effect._premises(given["case"], given), effect.name)
@@ -386,7 +390,10 @@ def _asynchronous(effect: StripeEffect[Any]) -> Callbacks:
         return StripeObject.of(made)
 
     async def facts(**given: Any) -> dict[str, Any]:
-        own = await connection.arun(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else {}
+        try:
+            own = await connection.arun(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else {}
+        except stripe.StripeError as error:
+            raise unreadable(error) from error
         if effect._premises is None:
             return own
         return _together(own, await _asked(effect._premises, given), effect.name)

@@ -91,7 +91,7 @@ _TABLE: tuple[_Row, ...] = (
         stripe.RateLimitError,
         _ANY_4XX,
         frozenset({"lock_timeout"}),
-        Meaning.REMEMBERED,
+        Meaning.REFUSED,
         "lock_timeout",
         "Another request had hold of this object. Try again in a moment.",
     ),
@@ -184,6 +184,20 @@ def verdict_of(error: BaseException) -> Verdict | None:
     if isinstance(error, stripe.StripeError) and read(error).meaning is Meaning.IN_USE:
         return Verdict.IN_USE
     return None
+
+
+class Unreadable(Exception):
+    """Stripe could not be read; says why in plain words."""
+
+
+def unreadable(error: stripe.StripeError) -> Unreadable:
+    """Why a reading failed. Nothing was to be changed by it, so nothing was."""
+    if isinstance(error, stripe.APIConnectionError):
+        return Unreadable("Stripe did not answer.")
+    reading = read(error)
+    if reading.meaning is Meaning.UNKNOWN:
+        return Unreadable(f"Stripe answered with an error of its own (HTTP {error.http_status}): {_message_of(error)}")
+    return Unreadable(reading.sentence)
 
 
 def code_of(error: stripe.StripeError) -> str:
