@@ -764,7 +764,10 @@ def settled_as(history: History) -> dict[str, Any]:
 
 def outcome_of(history: History, target: Target | None) -> Outcome:
     """The outcome that a history stands for, whether its function is known or not."""
-    return _outcome_of(history, fold(history), target)
+    state = fold(history)
+    if state.kind is Kind.DISPATCHED:
+        return _waiting(history, state, Reason.UNANSWERED)
+    return _outcome_of(history, state, target)
 
 
 def _committed(history: History) -> Entry:

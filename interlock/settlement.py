@@ -21,8 +21,8 @@ from interlock.effects import Entry, History, Kind
 from interlock.errors import BadInput
 
 WATCH_FOR_S = 120 * 86_400.0
-"""How long an accepted effect is watched by default, in seconds: for that long most card networks take chargebacks
-(docs.stripe.com/disputes/how-disputes-work)."""
+"""How long an accepted effect is watched by default, in seconds: for that long card networks take most chargebacks; for some reasons
+up to 540 days (docs.chargeflow.io/docs/reference/concepts/network-timelines)."""
 LONGEST_PAUSE_S = 86_400.0
 """No effect that is watched is left alone for longer than this, in seconds."""
 

@@ -12,6 +12,7 @@ from interlock.journal._base import read_entry
 from interlock.rules.canonical import derive_id
 from interlock.rules.lifecycle import fold
 from interlock.rules.values import text_of
+from interlock.settlement import settlement_of
 
 RECEIPT_VERSION = 1
 
@@ -81,6 +82,13 @@ class Receipt(NamedTuple):
     def entries(self) -> list[dict[str, Any]]:
         """The entries, parsed."""
         return [json.loads(body) for body in self.bodies]
+
+    @property
+    def settlement(self) -> str:
+        """What was known when this was made: `accepted`, `settled`, `at_risk`, `reversed`; empty where no settlement is declared."""
+        pairs = zip(self.bodies, self.hashes, strict=True)
+        entries = tuple(read_entry(body.encode("utf-8"), stored, expected_prev=None) for body, stored in pairs)
+        return settlement_of(History(self.effect_id, entries))[0]
 
     def verify(self) -> ReceiptCheck:
         """Check bytes against hashes, each entry against the one before it, the order of kinds, and the identity.

@@ -44,6 +44,7 @@ def test_an_effect_without_settlement_stays_as_it_was(world: World) -> None:
     outcome = world.refund(gate, settlement=None, references=None)("881")
     assert outcome.settlement == ""
     assert outcome.for_model == "Done."
+    assert outcome.receipt().settlement == ""
     assert set(gate.journal.load(outcome.effect_id).entries[-1].data) == {"via", "value"}
     assert gate.journal.watched() == []
     assert gate.find("re_881") == gate.find(outcome.effect_id) == []
@@ -91,6 +92,7 @@ def test_a_reversed_effect_tells_so_for_ever(world: World) -> None:
     assert "reversed" in replay.for_model
     assert "reversed" in replay.for_person
     assert "failed" in replay.for_person
+    assert (first.receipt().settlement, now.receipt().settlement) == ("accepted", "reversed")
     receipt = replay.receipt()
     assert receipt.verify().ok
     assert receipt.entries[-1]["data"] == {"reason": "failed", "evidence": REVERSED.evidence}

@@ -1,4 +1,4 @@
-"""What became of the money, end to end: the official SDK, a Stripe-compatible service with a ledger of its own, signed webhooks over HTTP."""
+"""What became of the money, end to end: the official SDK, a Stripe-compatible service with its own ledger, signed webhooks over HTTP."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ def test_recovery_and_watch_do_not_disturb_one_another(world: World) -> None:
         refund = world.refund(after)
         effect_id = refund.proposal(order).effect_id
         assert after.watch() == []
-        assert str(after.resettle(effect_id)) == "IN_FLIGHT:race_lost"
+        assert str(after.resettle(effect_id)) == "IN_FLIGHT:unanswered"
         assert [outcome.settlement for outcome in after.recover()] == ["accepted"]
         assert [outcome.settlement for outcome in after.watch()] == ["settled"]
         assert list(after.recover()) == []

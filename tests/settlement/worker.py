@@ -1,4 +1,4 @@
-"""A process that accepts one refund and watches it, to be killed at a named moment: `python -m tests.settlement.worker DIRECTORY MOMENT`."""
+"""A process that watches one refund and hangs at a named moment, to be killed: `python -m tests.settlement.worker DIRECTORY MOMENT`."""
 
 from __future__ import annotations
 
