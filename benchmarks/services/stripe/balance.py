@@ -63,7 +63,7 @@ def require_available(
     if is_payout:
         raise refused(
             "You have insufficient funds in your Stripe account for this transfer. Your card balance is too low. You can use "
-            "the the /v1/balance endpoint to view your Stripe balance (for more details, see stripe.com/docs/api#balance).",
+            "the /v1/balance endpoint to view your Stripe balance (for more details, see stripe.com/docs/api#balance).",
             code="balance_insufficient",
         )
     raise refused(

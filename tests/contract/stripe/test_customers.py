@@ -45,7 +45,7 @@ def test_a_customer_is_made_changed_and_read_back(place: Place) -> None:
     assert place.client.v1.customers.retrieve(made.id).description == "second"
 
 
-@pytest.mark.double("localstripe", disagrees="D14")
+@pytest.mark.double("localstripe", disagrees="D13")
 def test_a_deleted_customer_can_be_read_and_nothing_else(place: Place) -> None:
     """It answers `deleted: true` with its id (docs.stripe.com/api/customers/delete); an update is `resource_missing`."""
     made = _customer(place)

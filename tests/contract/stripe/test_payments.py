@@ -41,7 +41,7 @@ NULLABLE = (
 )
 
 
-@pytest.mark.double("localstripe", disagrees="D13")
+@pytest.mark.double("localstripe", disagrees="D12")
 def test_a_payment_intent_has_its_fields(place: Place) -> None:
     """The fields that are read are there, each of its type, before and after it was paid."""
     for intent in (place.intent(700), place.intent(700, card="pm_card_visa", confirm=True)):
@@ -145,14 +145,14 @@ def test_a_declined_card_is_a_card_error(place: Place, card: str, code: str, dec
     assert (intent.status, intent.amount_received) == ("requires_payment_method", 0)
 
 
-@pytest.mark.double("localstripe", disagrees="D11")
+@pytest.mark.double("localstripe", disagrees="D10")
 def test_amounts_below_the_least_are_refused(place: Place) -> None:
     """49 cents are a 400 `amount_too_small` (docs.stripe.com/currencies#minimum-and-maximum-charge-amounts)."""
     error = refusal(lambda: place.intent(49))
     assert (error.http_status, error.code) == (400, "amount_too_small")
 
 
-@pytest.mark.double("localstripe", disagrees="D12")
+@pytest.mark.double("localstripe", disagrees="D11")
 def test_a_currency_nobody_has_is_refused(place: Place) -> None:
     """An invented currency is a 400 on `currency`."""
     error = refusal(lambda: place.intent(700, "xxx"))
