@@ -13,7 +13,6 @@ from benchmarks.services.stripe import LocalStripe
 from tests.contract.stripe import doubles
 from tests.contract.stripe.place import Place
 
-
 WRONG = (AssertionError, AttributeError, KeyError, stripe.StripeError, pytest.fail.Exception)
 """How a disagreement shows. A double that does not start, or a broken test, is no disagreement."""
 
