@@ -14,8 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from interlock.effects import Draft, History, Kind
 from interlock.errors import InterlockError
-from interlock.journal import Guard, Journal, MemoryJournal, SQLiteJournal
+from interlock.journal import BUDGET, Denied, Guard, Journal, MemoryJournal, SQLiteJournal
 from interlock.journal._memory import MemoryStore
+from interlock.rules.budgets import Budget
 from interlock.rules.lifecycle import TRANSITIONS
 
 _AT = "2026-03-01T12:00:00+00:00"
@@ -41,10 +42,19 @@ _WATCH = st.fixed_dictionaries(
 )
 
 
+_BUDGETS = st.lists(
+    st.sampled_from([Budget("a", 5, 3), Budget("a", 5, 2), Budget("a", 9, 3), Budget("b", 3, 1), Budget("ü", 1, 2)]),
+    max_size=2,
+    unique_by=lambda budget: budget.key,
+)
+
+
 def _told(call: Any) -> object:
-    """What a call gave, or the type of the error that it raised."""
+    """What a call gave, who left no room, or the type of the error that it raised."""
     try:
         return call()
+    except Denied as denied:
+        return denied.shortfalls
     except InterlockError as error:
         return type(error)
 
@@ -54,6 +64,11 @@ def _shape(history: object) -> object:
     if isinstance(history, History):
         return [(entry.effect_id, entry.n, entry.kind, entry.at, dict(entry.data)) for entry in history.entries]
     return history
+
+
+def _sorted(reservations: tuple[list[tuple[str, str, int]], dict[str, int]]) -> object:
+    """Reservations in an order that does not matter."""
+    return sorted(reservations[0]), sorted(reservations[1].items())
 
 
 class Comparison(RuleBasedStateMachine):
@@ -80,12 +95,22 @@ class Comparison(RuleBasedStateMachine):
         model, real = (_told(lambda journal=journal: call(journal)) for journal in self.pairs[worker])
         assert _shape(model) == _shape(real)
 
-    def _append(self, worker: int, histories: tuple[History, History], drafts: list[Draft], how: str) -> None:
+    def _append(
+        self,
+        worker: int,
+        histories: tuple[History, History],
+        drafts: list[Draft],
+        how: str,
+        budgets: tuple[Budget, ...] = (),
+    ) -> None:
         results = []
         for journal, history in zip(self.pairs[worker], histories, strict=True):
             guards = [Guard("unknown", {})] if how == "guarded" else []
+            guards += [Guard(BUDGET, budget.to_json()) for budget in budgets]
             if how == "async":
-                results.append(_told(lambda j=journal, h=history: asyncio.run(j.append_async(h, drafts))))
+                results.append(
+                    _told(lambda j=journal, h=history, g=guards: asyncio.run(j.append_async(h, drafts, guards=g)))
+                )
             else:
                 results.append(_told(lambda j=journal, h=history, g=guards: j.append(h, drafts, guards=g)))
         assert _shape(results[0]) == _shape(results[1])
@@ -139,9 +164,14 @@ class Comparison(RuleBasedStateMachine):
         draft = Draft(following[choice % len(following)], _AT, {"effect": "pay", "late": True})
         self._append(worker, histories, [draft], "sync")
 
-    @rule(worker=st.sampled_from(_WORKERS), effect_id=st.sampled_from(_EFFECTS))
-    def dispatch(self, worker: int, effect_id: str) -> None:
-        """Begin to send, and claim the effect, from wherever it stands."""
+    @rule(
+        worker=st.sampled_from(_WORKERS),
+        effect_id=st.sampled_from(_EFFECTS),
+        budgets=_BUDGETS,
+        how=st.sampled_from(["sync", "async"]),
+    )
+    def dispatch(self, worker: int, effect_id: str, budgets: list[Budget], how: str) -> None:
+        """Begin to send, and claim the effect, from wherever it stands; a first send takes budgets."""
         histories = tuple(journal.load(effect_id) for journal in self.pairs[worker])
         kind, kinds = histories[0].kind, []
         while kind is not Kind.DISPATCHED or not kinds:
@@ -152,9 +182,11 @@ class Comparison(RuleBasedStateMachine):
         place = (effect_id, len(histories[0].entries) + len(kinds) - 1)
         self._both(worker, lambda journal: journal.begin_send(*place))
         self.places.add(place)
-        self._append(
-            worker, (histories[0], histories[1]), [Draft(kind, _AT, {"effect": "pay"}) for kind in kinds], "sync"
-        )
+        taken = () if histories[0].kind is Kind.DISPATCHED else tuple(budgets)
+        drafts = [Draft(kind, _AT, {"effect": "pay", "key": f"key of {effect_id}"}) for kind in kinds]
+        if taken:
+            drafts[-1] = Draft(Kind.DISPATCHED, _AT, {"budget": [budget.to_json() for budget in taken]})
+        self._append(worker, (histories[0], histories[1]), drafts, how, taken)
 
     @precondition(lambda self: self.places)
     @rule(worker=st.sampled_from(_WORKERS), answered=st.booleans(), in_flight=st.booleans(), data=st.data())
@@ -184,6 +216,7 @@ class Comparison(RuleBasedStateMachine):
             self._both(worker, lambda journal: journal.open_effects())
             self._both(worker, lambda journal: (journal.watched(), journal.watched(after="2026-06-01")))
             self._both(worker, lambda journal: [journal.find(reference) for reference in ("re_1", "ch_1", "ü", "no")])
+            self._both(worker, lambda journal: _sorted(journal._reservations()))
             self._both(
                 worker, lambda journal: (journal.verify().ok, journal.verify().entries, journal.verify().effects)
             )
