@@ -106,7 +106,8 @@ def check(cell: Json, place: StripePlace, reader: str) -> Iterator[str]:
     for name, now in told.items():
         if name in cell and cell[name] is not None and cell[name] != now:
             yield f"{name} is recorded as {cell[name]!r}; the service says {now!r}"
-    yield from _check_answer(cell, _own(cell, told, place, reader))
+    if reader == "refunds" or "ids" in told:
+        yield from _check_answer(cell, _own(cell, told, place, reader))
     yield from _check_wanted(cell)
     yield from _check_receipt(cell)
 
@@ -136,7 +137,7 @@ def _check_answer(cell: Json, own: Mapping[str, int]) -> Iterator[str]:
         true = False
         yield f"the answer names {cell['refund']}, which the agent did not make or the service does not have"
     if cell.get("answer_true") is not None and cell["answer_true"] != true:
-        yield f"answer_true is recorded as {cell['answer_true']}; by the service it is {true} ({cell['outcome']}, the agent's own: {landed})"
+        yield f"answer_true is recorded as {cell['answer_true']}; by the service it is {true} ({cell['outcome']}, the agent made {landed})"
     if cell["verdict"] == "held" and claims[-1] is Claim.UNKNOWN:
         yield f"the verdict is held, but {cell['outcome']} says that nobody knows"
 

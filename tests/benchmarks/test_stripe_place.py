@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import itertools
+import time
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import pytest
+import requests
 import stripe
+from requests.adapters import HTTPAdapter
 
 from benchmarks import __main__ as command
 from benchmarks.harness.stripe_place import LocalOnly, StripePlace, money_of
-from benchmarks.harness.stripe_wire import KEY_VARIABLE, Door, KeyRefused, Service, connect, read_key
+from benchmarks.harness.stripe_wire import KEY_VARIABLE, PACE_S, Door, KeyRefused, Service, connect, read_key
 from benchmarks.suites.e2e.suite import SUITE as E2E
 
 
@@ -97,3 +103,29 @@ def test_a_live_client_goes_to_stripe_with_the_test_key_alone(monkeypatch: pytes
     monkeypatch.setenv(KEY_VARIABLE, "rk_live_1")
     with pytest.raises(KeyRefused):
         connect(Door(service=Service.LIVE))
+
+
+def test_what_goes_out_live_is_tagged_paced_and_addressed_to_stripe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Live, each request goes to api.stripe.com with the test key, what it creates is tagged, and no two follow at once."""
+    sent: list[tuple[float, requests.PreparedRequest]] = []
+
+    def answer(self: HTTPAdapter, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
+        sent.append((time.monotonic(), request))
+        response = requests.Response()
+        response.status_code = 200
+        response._content = b'{"id": "re_1", "object": "refund"}'
+        return response
+
+    monkeypatch.setenv(KEY_VARIABLE, "sk_test_1")
+    monkeypatch.setattr(HTTPAdapter, "send", answer)
+    with StripePlace(Service.LIVE, run="run-live") as place:
+        for _ in range(3):
+            assert place.refund_by_hand("cell-1", "pi_1", 500) == "re_1"
+    moments = [moment for moment, _ in sent]
+    assert min(later - earlier for earlier, later in itertools.pairwise(moments)) >= 0.9 * PACE_S
+    for _, request in sent:
+        assert request.url == "https://api.stripe.com/v1/refunds"
+        assert request.headers["Authorization"] == "Bearer sk_test_1"
+        body = str(request.body)
+        assert "metadata[bench_run]=run-live" in unquote(body)
+        assert int(request.headers["Content-Length"]) == len(body)

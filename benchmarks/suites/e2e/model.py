@@ -6,6 +6,7 @@ driven by the same code; they differ in an address and a name.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -72,6 +73,9 @@ class Conversation(Protocol):
     def tell(self, call: Call, result: str) -> None:
         """What the tool answered."""
 
+    def close(self) -> None:
+        """Give its connections back."""
+
 
 def decide(job: Job) -> Decision:
     """Let the model decide the case.
@@ -81,7 +85,11 @@ def decide(job: Job) -> Decision:
     """
     client = connect(job.door)
     task = f"Case {job.case}: refund {job.cap_minor} minor units of payment {job.payment}. The approval allows no more than that."
-    conversation = CONVERSATIONS[job.model.wire](job.model, task)
+    with contextlib.closing(CONVERSATIONS[job.model.wire](job.model, task)) as conversation:
+        return _decided(job, client, conversation)
+
+
+def _decided(job: Job, client: stripe.StripeClient, conversation: Conversation) -> Decision:
     seen: list[str] = []
     words = ""
     for _ in range(MOST_TURNS):
@@ -137,6 +145,9 @@ class AnthropicConversation:
         block = {"type": "tool_result", "tool_use_id": call.id, "content": result}
         self._messages.append({"role": "user", "content": [block]})
 
+    def close(self) -> None:
+        self._client.close()
+
 
 class ChatConversation:
     """OpenAI's Chat Completions API."""
@@ -162,6 +173,9 @@ class ChatConversation:
 
     def tell(self, call: Call, result: str) -> None:
         self._messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+
+    def close(self) -> None:
+        self._client.close()
 
 
 class ResponsesConversation:
@@ -189,6 +203,9 @@ class ResponsesConversation:
 
     def tell(self, call: Call, result: str) -> None:
         self._input.append({"type": "function_call_output", "call_id": call.id, "output": result})
+
+    def close(self) -> None:
+        self._client.close()
 
 
 class GeminiConversation:
@@ -232,6 +249,9 @@ class GeminiConversation:
     def tell(self, call: Call, result: str) -> None:
         part = self._types.Part.from_function_response(name=call.tool, response={"result": result})
         self._contents.append(self._types.Content(role="user", parts=[part]))
+
+    def close(self) -> None:
+        self._client.close()
 
 
 CONVERSATIONS: Mapping[str, Callable[[ModelDoor, str], Conversation]] = {

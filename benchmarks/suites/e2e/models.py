@@ -9,6 +9,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from typing import cast
 
 from benchmarks.harness.suite import CannotRun
@@ -37,6 +38,16 @@ VENDORS: Mapping[str, Vendor] = {
 CHOICES = ("scripted", *VENDORS, "local")
 
 
+LOCAL_WIRE: Wire = "openai-chat"
+SDKS: Mapping[Wire, str] = {
+    "anthropic": "anthropic",
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "gemini": "google-genai",
+}
+"""The official SDK that a wire is driven through."""
+
+
 class ModelMissing(CannotRun):
     """The model that was asked for cannot be had; the message says what to do."""
 
@@ -48,6 +59,14 @@ def open_model(kind: str, name: str | None = None) -> Iterator[Sequence[ModelDoo
     Raises:
         ModelMissing: A vendor's key is not set, or the local model is not installed.
     """
+    wires: Sequence[Wire] = WIRES
+    if kind != "scripted":
+        wires = [VENDORS[kind].wire if kind in VENDORS else LOCAL_WIRE]
+    missing = sorted({SDKS[wire] for wire in wires if not _is_installed(SDKS[wire])})
+    if missing:
+        raise ModelMissing(
+            f"--model {kind} is driven through official SDKs that are missing: pip install {' '.join(missing)}"
+        )
     if kind in VENDORS:
         vendor = VENDORS[kind]
         if not os.environ.get(vendor.variable):
@@ -59,7 +78,15 @@ def open_model(kind: str, name: str | None = None) -> Iterator[Sequence[ModelDoo
                 small = stack.enter_context(open_small())
             except ModelError as error:
                 raise ModelMissing(str(error)) from error
-            yield [ModelDoor(kind="local", wire="openai-chat", name=small.name, url=small.url)]
+            yield [ModelDoor(kind="local", wire=LOCAL_WIRE, name=small.name, url=small.url)]
     else:
         with LocalModel() as scripted:
             yield [ModelDoor(wire=wire, url=scripted.url) for wire in WIRES]
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
