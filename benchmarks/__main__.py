@@ -30,6 +30,7 @@ SUITES = {
         "benchmarks.simulator.suite",
         "the real protocol against every order of events, exhaustively and by seed",
     ),
+    "lines": ("benchmarks.suites.lines", "what a user writes with the gate, beside the hand check, counted"),
 }
 DEMO = "demo"
 AUDIT = "audit"

@@ -154,9 +154,7 @@ def test_key_known_with_other_parameters(
     refund = stripe_refund(gate, client, key=by_order, settle_after=0)
     proposal = refund.proposal(case, amount=2000)
     other = pay(client)
-    client.v1.refunds.create(
-        {"payment_intent": other.id, "amount": 1}, {"idempotency_key": proposal.effect_id}
-    )
+    client.v1.refunds.create({"payment_intent": other.id, "amount": 1}, {"idempotency_key": proposal.effect_id})
     outcome = gate.submit(proposal)
     assert str(outcome) == "FAILED:absent"
     assert "knows this idempotency key with other parameters" in outcome.for_person
@@ -166,7 +164,9 @@ def test_key_known_with_other_parameters(
 # --- the table alone -----------------------------------------------------------------------------------------------------
 
 
-def said(kind: type[stripe.StripeError], status: int | None, code: str | None = None, **more: Any) -> stripe.StripeError:
+def said(
+    kind: type[stripe.StripeError], status: int | None, code: str | None = None, **more: Any
+) -> stripe.StripeError:
     """An error as the SDK raises it."""
     body = {"error": {"code": code, "message": "said so"}} if code else {"error": {"message": "said so"}}
     if issubclass(kind, stripe.CardError | stripe.InvalidRequestError):

@@ -61,7 +61,11 @@ def test_account_version_and_addresses_are_kept() -> None:
     )
     derived: Any = Connection(own, effect="e", timeout_s=30, asynchronous=False)._client
     options = derived._requestor._options
-    assert (options.api_key, options.stripe_account, options.stripe_version) == ("sk_test_1", "acct_1", "2026-10-28.endive")
+    assert (options.api_key, options.stripe_account, options.stripe_version) == (
+        "sk_test_1",
+        "acct_1",
+        "2026-10-28.endive",
+    )
     assert options.base_addresses["api"] == "http://x"
     assert options.max_network_retries == 0
 
@@ -124,7 +128,7 @@ def test_refused_connection_is_certain_only_without_retries() -> None:
 
 
 def test_live_key_is_allowed_here() -> None:
-    """It is a product: a live key passes the door. (The benchmarks refuse one.)"""
+    """A live key passes the door, since this is a product; the benchmarks refuse one."""
     own = stripe.StripeClient("sk_live_1")
     assert Connection(own, effect="e", timeout_s=5, asynchronous=False).is_live
 

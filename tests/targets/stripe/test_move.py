@@ -55,7 +55,13 @@ def account(client: stripe.StripeClient) -> dict[str, str]:
             "country": "US",
             "business_type": "individual",
             "capabilities": {"transfers": {"requested": True}, "card_payments": {"requested": True}},
-            "external_account": "btok_us_verified",  # type: ignore[typeddict-item]
+            "external_account": {
+                "object": "bank_account",
+                "country": "US",
+                "currency": "usd",
+                "account_number": "000123456789",
+                "routing_number": "110000000",
+            },
             "tos_acceptance": {"date": 1_700_000_000, "ip": "127.0.0.1"},
         }
     )

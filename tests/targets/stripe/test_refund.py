@@ -85,8 +85,14 @@ APPROVED = Approval(id="ap_1", by="ann", amount_minor=2000, until=datetime(2100,
         (None, "Nobody approved it."),
         (False, "The approval was withheld."),
         (Approval(id="ap_1", by="ann", revoked=True), "Approval 'ap_1' by ann was revoked."),
-        (Approval(id="ap_1", until=datetime(2020, 1, 1, tzinfo=UTC)), "Approval 'ap_1' ended at 2020-01-01T00:00:00+00:00."),
-        (Approval(id="ap_1", amount_minor=1999), "Approval 'ap_1' covers 1999, not 2000 (in the currency's smallest unit)."),
+        (
+            Approval(id="ap_1", until=datetime(2020, 1, 1, tzinfo=UTC)),
+            "Approval 'ap_1' ended at 2020-01-01T00:00:00+00:00.",
+        ),
+        (
+            Approval(id="ap_1", amount_minor=1999),
+            "Approval 'ap_1' covers 1999, not 2000 (in the currency's smallest unit).",
+        ),
     ],
 )
 def test_approval_that_does_not_permit_refuses(
