@@ -1,0 +1,190 @@
+"""LangGraph behind the gate: the two functions that `ToolNode` takes, and a node that does one effect and routes by what became of it.
+
+Owns what is LangGraph's own: `ToolNode(wrap_tool_call=...)`, `Command`, and a run's ids. The tools themselves are LangChain's and are
+translated in `interlock.integrations.langchain`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.tools import BaseTool
+from langgraph.types import Command
+
+from interlock.errors import ConfigurationError
+from interlock.function import EffectFunction
+from interlock.integrations.langchain._adapter import ids_of, protect_tools
+from interlock.outcomes import Outcome, Status
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from langgraph.prebuilt.tool_node import ToolCallRequest
+
+    from interlock.config import ToolsConfig
+    from interlock.decorator import Recovery
+    from interlock.extend import ToolGate
+
+log = logging.getLogger("interlock")
+
+ROUTES = ("landed", "refused", "failed", "ambiguous", "in_flight")
+"""What an effect can come to, in the words that `effect_node(routes=...)` takes."""
+
+_ROUTE_OF: Mapping[Status, str] = {
+    Status.REFUSED: "refused",
+    Status.FAILED: "failed",
+    Status.AMBIGUOUS: "ambiguous",
+    Status.IN_FLIGHT: "in_flight",
+}
+
+
+class ToolCallGate:
+    """The functions for `ToolNode(tools, wrap_tool_call=..., awrap_tool_call=...)`.
+
+    The tool of each request is exchanged for the gated one, so that the gate stands where the tool is run, whatever else wraps the call.
+
+    Args:
+        tools: the tools of the node.
+        config: which of them are gated and how: a dict, a JSON or TOML file, or a `ToolsConfig` (docs/config.md).
+        journal: where the journal lives, if not where the configuration says.
+
+    Raises:
+        ConfigurationError: the configuration names a tool that is not there, or has an option that does not exist.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[BaseTool],
+        config: ToolsConfig | Mapping[str, Any] | str | Path,
+        *,
+        journal: Any = None,
+    ) -> None:
+        super().__init__()
+        protected = protect_tools(tools, config, journal=journal)
+        self.gate: ToolGate = protected.gate
+        self._gated = {tool.name: tool for tool in protected if self.gate.is_gated(tool.name)}
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+        """Run the call with the gated tool in the place of its own."""
+        return handler(self._exchange(request, handler))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """As `wrap_tool_call`, without blocking the event loop."""
+        return await handler(self._exchange(request, handler))
+
+    def recover(self) -> Recovery:
+        """Settle what a crash left open: once on start, before the graph runs.
+
+        **Durable when** this returns: every outcome but IN_FLIGHT.
+        **If the process dies** meanwhile: the next recovery starts over from the record.
+        """
+        return self.gate.recover()
+
+    async def arecover(self) -> Recovery:
+        """As `recover`, without blocking the event loop."""
+        return await self.gate.arecover()
+
+    def close(self) -> None:
+        """Give up the gate."""
+        self.gate.close()
+
+    def _exchange(self, request: ToolCallRequest, handler: Callable[..., Any]) -> ToolCallRequest:
+        gated = self._gated.get(request.tool_call["name"])
+        return request if gated is None else request.override(tool=gated)
+
+
+def route_of(outcome: Outcome) -> str:
+    """The route of an outcome: one of `ROUTES`."""
+    return _ROUTE_OF.get(outcome.status, "landed")
+
+
+def effect_node(
+    effect: EffectFunction[Any],
+    *,
+    arguments: Callable[[Any], Mapping[str, Any]],
+    routes: Mapping[str, str] | None = None,
+    decision: Callable[[Any], str] | None = None,
+    result: str = "outcome",
+) -> RunnableLambda[Any, Any]:
+    """A LangGraph node that does one effect through the gate, and routes by what became of it.
+
+    The node may be run as often as LangGraph likes: after a crash, after an interrupt further down, from an old checkpoint, under a
+    `RetryPolicy`. The effect's key decides what is one request, so every further run gets the recorded result.
+
+    Args:
+        effect: a function declared with `@gate.effect`. An async one makes an async node.
+        arguments: the effect's arguments by name, from the graph's state.
+        routes: the next node for each of `ROUTES`; "otherwise" stands for those not named. Without it the node only writes its result,
+            and the graph's own edges decide.
+        decision: names the decision, from the state (an approval's id). A refusal stands for its decision.
+        result: the key of the state that gets a plain dict: status, ok, message, value, effect_id, key, retry_after.
+
+    Returns:
+        A node for `StateGraph.add_node`. Give `add_node(..., destinations=...)` the nodes of `routes` if the graph is to be drawn.
+
+    Raises:
+        ConfigurationError: a route that does not exist, or an outcome without a route.
+
+    **Durable when** the node returns: what was sent and what came back, or why nothing was.
+    **If the process dies** before that: running the node again settles it, and so does `gate.recover()`.
+    """
+    if not isinstance(effect, EffectFunction):
+        raise ConfigurationError(
+            f"effect_node() takes a function declared with @gate.effect, not {type(effect).__name__}."
+        )
+    where = _routes(routes)
+
+    def given(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        return {
+            "kwargs": dict(arguments(state)),
+            "decision": "" if decision is None else decision(state),
+            "origin": ids_of(config),
+        }
+
+    def told(outcome: Outcome) -> Any:
+        update = {result: summary(outcome)}
+        return update if where is None else Command(update=update, goto=where[route_of(outcome)])
+
+    def node(state: Any, config: RunnableConfig) -> Any:
+        return told(effect.submit(**given(state, config)))
+
+    async def anode(state: Any, config: RunnableConfig) -> Any:
+        return told(await effect.submit(**given(state, config)))
+
+    if effect.is_coroutine:
+        return RunnableLambda(anode, name=effect.name)
+    return RunnableLambda(node, name=effect.name)
+
+
+def summary(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as plain data that any checkpointer can keep."""
+    return {
+        "status": str(outcome),
+        "ok": outcome.ok,
+        "message": outcome.for_model,
+        "value": outcome.value,
+        "effect_id": outcome.effect_id,
+        "key": outcome.key,
+        "retry_after": outcome.retry_after,
+    }
+
+
+def _routes(routes: Mapping[str, str] | None) -> dict[str, str] | None:
+    if routes is None:
+        return None
+    unknown = sorted(routes.keys() - {*ROUTES, "otherwise"})
+    if unknown:
+        raise ConfigurationError(
+            f"routes= names {', '.join(map(repr, unknown))}; the routes are: {', '.join(ROUTES)}, otherwise."
+        )
+    open_ended = [route for route in ROUTES if route not in routes and "otherwise" not in routes]
+    if open_ended:
+        raise ConfigurationError(
+            f"routes= says nothing of {', '.join(open_ended)}; name a node for each, or one for 'otherwise'."
+        )
+    return {route: routes.get(route, routes.get("otherwise", "")) for route in ROUTES}
