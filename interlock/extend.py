@@ -30,6 +30,7 @@ from interlock.calling import (
     found_by,
     is_async,
     key_of,
+    plain,
     run_tool,
     takes_key,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "ToolsConfig",
     "is_async",
     "load",
+    "plain",
 ]
 
 log = logging.getLogger("interlock")
@@ -226,9 +228,18 @@ class ToolGate:
         """The gated tools' effects, by name of the tool."""
         return {name: gated.effect for name, gated in self._gated.items()}
 
+    @property
+    def declared(self) -> dict[str, ToolConfig | Effect]:
+        """How each gated tool is gated."""
+        return {name: gated.how for name, gated in self._gated.items()}
+
     def is_gated(self, name: str) -> bool:
         """Whether calls of this tool go through the gate."""
         return name in self._gated
+
+    def argument_of_gate(self, name: str) -> str | None:
+        """The tool's argument that the gate fills in: it is dropped from what a model gives, and may be left out of the model's schema."""
+        return self._gated[name].how.idempotency_argument if name in self._gated else None
 
     def call(
         self,
