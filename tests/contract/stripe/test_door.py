@@ -6,11 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.contract.stripe import doubles
+from benchmarks.harness.stripe_wire import KeyRefused
+from tests.contract.stripe import conftest, doubles
 
 HERE = Path(__file__).resolve().parent
 QUICK = "tests/contract/stripe/test_events.py::test_an_event_that_is_not_there_is_resource_missing"
@@ -29,26 +32,65 @@ def collected(root: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("prefix", ["sk_live_", "rk_live_"])
-def test_a_live_key_is_refused_by_name_and_never_repeated(root: Path, prefix: str) -> None:
-    """The run ends before a test begins, names the kind of key, and does not print the rest of it."""
-    done = collected(root, STRIPE_API_KEY=f"{prefix}51Secret")
+class Definition:
+    """A test as collection sees it: what it asks for and how it is marked."""
+
+    fixturenames = ("place",)
+
+    def __init__(self, *marks: pytest.MarkDecorator) -> None:
+        self.definition = self
+        self.places: list[Any] = []
+        self._marks = marks
+
+    def iter_markers(self) -> Iterator[pytest.Mark]:
+        return (one.mark for one in self._marks)
+
+    def parametrize(self, name: str, places: list[Any], **_: Any) -> None:
+        self.places = places
+
+
+def places_of(*marks: pytest.MarkDecorator) -> list[Any]:
+    """Where a test with these marks would run."""
+    asked: Any = Definition(*marks)
+    conftest.pytest_generate_tests(asked)
+    return list(asked.places)
+
+
+def test_a_live_key_ends_the_run_before_a_test_begins(root: Path) -> None:
+    """Nothing runs with one, the message names the kind of key, and the rest of it is never printed."""
+    done = collected(root, STRIPE_API_KEY="sk_live_51Secret")
     assert done.returncode != 0
-    assert f"a live key ({prefix}...)" in done.stdout
+    assert "a live key (sk_live_...)" in done.stdout
     assert "51Secret" not in done.stdout + done.stderr
 
 
-def test_a_key_of_no_known_kind_is_refused(root: Path) -> None:
-    """A publishable key, or anything else that is not sk_test_..., ends the run too."""
-    done = collected(root, STRIPE_API_KEY="pk_test_51Public")
-    assert done.returncode != 0
-    assert "sk_test_" in done.stdout
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("sk_live_51Secret", "a live key (sk_live_...)"),
+        ("rk_live_51Secret", "a live key (rk_live_...)"),
+        ("rk_test_51Secret", "begins with sk_test_"),
+        ("pk_test_51Secret", "begins with sk_test_"),
+        ("nonsense51Secret", "begins with sk_test_"),
+    ],
+)
+def test_a_key_that_is_no_test_key_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, key: str, told: str) -> None:
+    """Whatever a test is marked with; the key itself is not repeated."""
+    monkeypatch.setenv("STRIPE_API_KEY", key)
+    for marks in ((), (pytest.mark.local_only("needs time"),)):
+        with pytest.raises(KeyRefused) as caught:
+            places_of(*marks)
+        assert told in str(caught.value)
+        assert "51Secret" not in str(caught.value)
 
 
-def test_with_a_test_key_every_test_runs_live_as_well(root: Path) -> None:
-    """Without a key there is the local variant; with one there are both."""
-    assert re.findall(r"\[(\S+)\]", collected(root).stdout) == ["local"]
-    assert re.findall(r"\[(\S+)\]", collected(root, STRIPE_API_KEY="sk_test_51Fake").stdout) == ["local", "live"]
+def test_with_a_test_key_every_test_runs_live_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a key there is the local variant; with one there are both, except where faults or time are needed."""
+    monkeypatch.delenv("STRIPE_API_KEY", raising=False)
+    assert places_of() == ["local"]
+    monkeypatch.setenv("STRIPE_API_KEY", "sk_test_51Fake")
+    assert places_of() == ["local", "live"]
+    assert places_of(pytest.mark.local_only("needs time")) == ["local"]
 
 
 def test_doubles_that_are_required_and_missing_fail_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
