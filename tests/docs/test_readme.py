@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.services.stripe import LocalStripe
 from interlock import Interlock
 from tests.docs.page import blocks, run_page
 from tests.docs.shop import Shop
+from tests.docs.stripe_account import StripeAccount
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -49,10 +51,20 @@ def namespace(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         gate.close()
 
 
+@pytest.fixture(scope="session")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StripeAccount]:
+    """The Stripe account that pages on the ready-made targets call."""
+    with LocalStripe(tmp_path_factory.mktemp("stripe")) as service:
+        yield StripeAccount(service)
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_page_runs_as_written(page: str, namespace: dict[str, Any]) -> None:
+def test_page_runs_as_written(page: str, namespace: dict[str, Any], request: pytest.FixtureRequest) -> None:
     """Every Python block of the page runs, in order, and prints what it says."""
-    assert run_page(page, (ROOT / page).read_text("utf-8"), namespace) > 0
+    text = (ROOT / page).read_text("utf-8")
+    if "interlock.targets.stripe" in text:
+        namespace |= request.getfixturevalue("account").names()
+    assert run_page(page, text, namespace) > 0
 
 
 def test_readme_has_an_example() -> None:
