@@ -14,7 +14,7 @@ def main() -> int:
     """Read the arguments and serve."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.services.stripe",
-        description="A local Stripe-compatible service on 127.0.0.1: payment intents, charges, refunds, idempotency keys, faults.",
+        description="A local Stripe-compatible service on 127.0.0.1: money, events, webhooks, idempotency keys, faults; see README.md.",
     )
     parser.add_argument("--dir", type=Path, required=True, help="where the books are kept; start again on it to go on")
     parser.add_argument("--port", type=int, default=0, help="0 picks a free one (default)")

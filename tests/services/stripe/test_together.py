@@ -154,3 +154,17 @@ def test_expansions_reach_through(client: stripe.StripeClient, pay: Any, path: s
     """A path of two references expands both."""
     payment = client.v1.payment_intents.retrieve(pay().id, {"expand": [path]}).to_dict()
     assert payment["latest_charge"][path.partition(".")[2]]["object"] == expanded
+
+
+def test_another_process_steers_money_too(service: LocalStripe, client: stripe.StripeClient, pay: Any) -> None:
+    """Attached by its address, a service takes the same verbs, and shows the same books."""
+    remote = LocalStripe.attach(service.url)
+    payment = pay()
+    made = client.v1.refunds.create({"payment_intent": payment.id, "amount": 100})
+    assert remote.settle_refund(made.id, "pending")["status"] == "pending"
+    dispute = remote.dispute(str(payment.latest_charge))
+    assert client.v1.refunds.retrieve(made.id).failure_reason == "charge_for_pending_refund_disputed"
+    assert remote.close_dispute(dispute, "lost")["status"] == "lost"
+    assert remote.events() == service.events()
+    with pytest.raises(ServiceError, match="No such dispute"):
+        remote.escalate("du_unknown")
