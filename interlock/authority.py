@@ -92,7 +92,7 @@ def permission_of(answer: Any, *, amount_minor: int | None, now: datetime) -> Pe
         why = f"{whose} was revoked."
     elif answer.until is not None and now >= answer.until:
         why = f"{whose} ended at {answer.until.isoformat(timespec='seconds')}."
-    elif answer.amount_minor is not None and (amount_minor is None or amount_minor > answer.amount_minor):
+    elif answer.amount_minor is not None and (amount_minor is None or abs(amount_minor) > answer.amount_minor):
         asked = "an amount that is not known" if amount_minor is None else str(amount_minor)
         why = f"{whose} covers {answer.amount_minor}, not {asked} (in the currency's smallest unit)."
     else:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Generator, Mapping
+from email.utils import parsedate_to_datetime
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -49,6 +50,10 @@ Calls = Generator[Call, Any, T]
 
 class TooMany(Exception):
     """A list is longer than the bound; what was not read cannot be called absent."""
+
+
+class ClockAhead(Exception):
+    """This machine's clock is ahead of Stripe's by so much that a list from "now" on could miss what is made now."""
 
 
 class Connection:
@@ -159,11 +164,13 @@ def listed(
 
     Raises:
         TooMany: there are more than `at_most`.
+        ClockAhead: it is narrowed to a moment that Stripe has not reached.
     """
     found: list[dict[str, Any]] = []
     after: dict[str, Any] = {}
     while True:
         page = yield Call(method, (*before, {**params, **after, "limit": PAGE}), account=account)
+        require_past(page, params.get("created", {}).get("gte"))
         found += [as_dict(item) for item in page.data]
         if not page.has_more or not page.data:
             return found
@@ -172,6 +179,25 @@ def listed(
                 f"{method} shows more than {at_most} objects for {dict(params)}; what was not read cannot be called absent."
             )
         after = {"starting_after": page.data[-1].id}
+
+
+def require_past(answer: Any, moment: int | None) -> None:
+    """Hold a moment of this machine's clock against the `Date` of Stripe's answer.
+
+    A list is narrowed to what was created since the decision. If that were in Stripe's future, our own object would be missed, and
+    absent is what the gate sends again.
+
+    Raises:
+        ClockAhead: Stripe has not reached it.
+    """
+    response = getattr(answer, "last_response", None)
+    dated = {str(name).lower(): value for name, value in (getattr(response, "headers", None) or {}).items()}.get("date")
+    if moment is None or dated is None:
+        return
+    if parsedate_to_datetime(dated).timestamp() < moment:
+        raise ClockAhead(
+            "this machine's clock is, or was when this was decided, more than a day ahead of Stripe's. Set it right, and decide again."
+        )
 
 
 def as_dict(thing: Any) -> dict[str, Any]:

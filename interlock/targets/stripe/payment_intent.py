@@ -20,7 +20,7 @@ from interlock.effects import Proposal
 from interlock.errors import BadInput, ConfigurationError
 from interlock.outcomes import Outcome
 from interlock.rules.premises import equals, matches, one_of, unchanged
-from interlock.targets.stripe._connection import Call, Calls, as_dict, listed
+from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, require_past
 from interlock.targets.stripe._effect import (
     AT_MOST,
     A,
@@ -212,6 +212,8 @@ def _find_created(given: Given, key: str) -> Calls[dict[str, Any] | None]:
 
 
 def _customer(given: Given, key: str) -> Calls[dict[str, Any]]:
+    newest = yield Call("payment_intents.list", ({"created": {"gte": given["since"]}, "limit": 1},))
+    require_past(newest, given["since"])
     customer = given["params"].get("customer")
     return {"customer": (yield from existing(customer)) if customer else "none named"}
 

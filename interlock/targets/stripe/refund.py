@@ -199,8 +199,8 @@ def stripe_refund(
 
 
 def no_chargeback(disputes: list[str]) -> bool:
-    """Whether no dispute is more than an inquiry. docs.stripe.com/disputes/how-disputes-work: a refund resolves an inquiry."""
-    return all(status.startswith("warning_") for status in disputes)
+    """Whether no dispute has the money, or may get it. docs.stripe.com/disputes/how-disputes-work: a refund resolves an inquiry."""
+    return all(status.startswith("warning_") or status in ("won", "prevented") for status in disputes)
 
 
 def is_enough(left: int, amount: int) -> bool:

@@ -1,7 +1,8 @@
 """`stripe_transfer`: money from the platform's balance to a connected account, once.
 
-docs.stripe.com/api/transfers, docs.stripe.com/connect. Facts: the account can take transfers (`transfers` is `active` among its capabilities, docs.stripe.com/api/accounts/object), and
-what others transferred to it since the decision. Whether the balance suffices is for Stripe to say: `balance_insufficient`.
+docs.stripe.com/api/transfers, docs.stripe.com/connect. Facts: the account can take transfers (`transfers` is `active` among its
+capabilities, docs.stripe.com/api/accounts/object), and what others transferred to it since the decision. Whether the balance suffices is
+for Stripe to say: `balance_insufficient`.
 """
 
 from __future__ import annotations

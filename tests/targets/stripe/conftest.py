@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import stripe
 
 from benchmarks.services.stripe import LocalStripe
 from interlock import Interlock
+from interlock.ports import SystemClock
 
 
 @dataclass(frozen=True)
@@ -83,3 +85,23 @@ def case(client: stripe.StripeClient) -> Case:
 def by_order(case: Case) -> str:
     """The key of a refund."""
     return f"refund:{case.order}"
+
+
+class Later:
+    """The machine's clocks, some time later."""
+
+    def __init__(self, by: timedelta) -> None:
+        self._real, self._by = SystemClock(), by
+
+    def now(self) -> datetime:
+        return self._real.now() + self._by
+
+    def uptime(self) -> Any:
+        real = self._real.uptime()
+        return real._replace(seconds=real.seconds + self._by.total_seconds())
+
+    def sleep(self, seconds: float) -> None:
+        self._real.sleep(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        await self._real.asleep(seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,7 +11,7 @@ import stripe
 
 from benchmarks.services.stripe import LocalStripe
 from interlock import Interlock, Outcome
-from interlock.errors import BadInput
+from interlock.errors import BadInput, PremiseUnreadable
 from interlock.targets.stripe import (
     StripeMove,
     stripe_credit_grant,
@@ -20,7 +21,7 @@ from interlock.targets.stripe import (
     stripe_transfer,
 )
 from interlock.testing import SimulatedCrash
-from tests.targets.stripe.conftest import pay
+from tests.targets.stripe.conftest import Later, pay
 
 OpenGate = Callable[..., Interlock]
 
@@ -203,6 +204,21 @@ def test_accounts_and_customers_that_are_not_there(open_gate: OpenGate, own: Loc
     change = stripe_customer_balance(gate, client, key=key, currency="usd")
     outcome = change({"id": "1", "customer": "cus_nosuch"}, amount=-100)
     assert "no such customer" in outcome.for_person
+
+
+@pytest.mark.parametrize("kind", ["payout", "payment"])
+def test_clock_far_ahead_stops_it(tmp_path: Any, own: LocalStripe, kind: str) -> None:
+    """A machine two days ahead of Stripe could not find again what it makes now, so it makes nothing."""
+    client = own.client()
+    with Interlock(tmp_path / "ahead", clock=Later(timedelta(days=2))) as gate:
+
+        def key(case: Any) -> str:
+            return f"k:{case.id}"
+
+        make: Any = stripe_payout if kind == "payout" else stripe_payment_intent
+        with pytest.raises(PremiseUnreadable, match="ahead of Stripe"):
+            make(gate, client, key=key, currency="usd")({"id": "1"}, amount=1000)
+    assert client.v1.payouts.list().data == []
 
 
 AUTHORIZED = {

@@ -15,7 +15,7 @@ from interlock import Interlock, Outcome
 from interlock.errors import AuthorityUnclear, BadInput, ConfigurationError
 from interlock.targets.stripe import Approval, StripeObject, StripeRefund, stripe_refund
 from interlock.testing import SimulatedCrash
-from tests.targets.stripe.conftest import Case, by_order, pay
+from tests.targets.stripe.conftest import Case, Later, by_order, pay
 
 OpenGate = Callable[..., Interlock]
 
@@ -180,7 +180,7 @@ def test_own_refund_is_found_among_pages_once_the_key_is_gone(
     for _ in range(4):
         by_hand(client, case, 100)
     service.forget_keys()
-    gate = open_gate(_Later(timedelta(minutes=5)))
+    gate = open_gate(Later(timedelta(minutes=5)))
     declared(gate, client, duplicates=lambda other, amount: False)
     (outcome,) = gate.recover(wait=5)
     assert str(outcome) == "COMMITTED_ON_QUERY"
@@ -359,25 +359,3 @@ async def test_asynchronous(gate: Interlock, service: LocalStripe, client: strip
     assert str(await refund(Case(case.order + "b", case.payment_intent), amount=1000)) == "COMMITTED_BY_RETRY"
     assert service.refunded(case.payment_intent) == (3000, 2)
     await own._requestor._client._client_async.aclose()
-
-
-class _Later:
-    """The machine's clocks, some time later."""
-
-    def __init__(self, by: timedelta) -> None:
-        from interlock.ports import SystemClock
-
-        self._real, self._by = SystemClock(), by
-
-    def now(self) -> datetime:
-        return self._real.now() + self._by
-
-    def uptime(self) -> Any:
-        real = self._real.uptime()
-        return real._replace(seconds=real.seconds + self._by.total_seconds())
-
-    def sleep(self, seconds: float) -> None:
-        self._real.sleep(seconds)
-
-    async def asleep(self, seconds: float) -> None:
-        await self._real.asleep(seconds)
