@@ -230,7 +230,10 @@ class Outcome:
         """One plain sentence to hand back to a model: says whether asking again can help."""
         if self.settlement:
             return _SETTLED_MODEL[self.settlement]
-        return _MODEL.get(str(self)) or _MODEL.get(self.status) or "Refused. Calling again will not help."
+        text = _MODEL.get(str(self)) or _MODEL.get(self.status) or "Refused. Calling again will not help."
+        # What a service said no for, or which approval, is what a model can act on, or pass on.
+        tells = self.detail and (self.status is Status.FAILED or self.reason in (Reason.LEASE, Reason.LEASE_AT_RECOVERY))
+        return f"{text} {self.detail}" if tells else text
 
     def raise_for_status(self) -> Outcome:
         """Return self if the effect has landed.
