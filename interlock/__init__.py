@@ -12,6 +12,8 @@ gate.recover()   # once, on startup
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from interlock.decorator import Interlock, Recovery
 from interlock.effects import Entry, History, Kind, Proposal
 from interlock.errors import (
@@ -37,10 +39,12 @@ from interlock.errors import (
 from interlock.function import EffectFunction
 from interlock.outcomes import Outcome, Reason, Status, Via
 from interlock.ports import Verdict
-from interlock.receipts import Receipt
 from interlock.rules.budgets import Budget
 from interlock.rules.premises import Condition, at_least, at_most, equals, matches, one_of, tolerates, unchanged
 from interlock.settlement import Settlement
+
+if TYPE_CHECKING:
+    from interlock.receipts import Receipt
 
 __all__ = [
     "AuthorityUnclear",
@@ -85,3 +89,12 @@ __all__ = [
     "tolerates",
     "unchanged",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What no call needs is imported when it is first asked for: how fast a crash is recovered from begins with the import."""
+    if name == "Receipt":
+        from interlock.receipts import Receipt
+
+        return Receipt
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

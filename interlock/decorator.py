@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from interlock.declaration import Declaration, ExceptionTypes, seconds
 from interlock.effects import Proposal
@@ -20,7 +20,9 @@ from interlock.journal import Journal, SQLiteJournal
 from interlock.outcomes import Outcome
 from interlock.ports import Clock, SystemClock, Target, Verdict
 from interlock.protocol import CRASH_POINTS, Patience, submit
-from interlock.watch import OnChange, Watcher
+
+if TYPE_CHECKING:
+    from interlock.watch import OnChange, Watcher
 
 log = logging.getLogger("interlock")
 
@@ -103,7 +105,7 @@ class Interlock:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self._runner = Runner(self.journal, self.clock)
         self._effects: dict[str, EffectFunction[Any]] = {}
-        self._watcher = Watcher(self._runner, self._effects.get)
+        self._watching: Watcher | None = None
         self._recovered = False
         self._lock = threading.Lock()
 
@@ -359,6 +361,16 @@ class Interlock:
     def close(self) -> None:
         """Give up this gate. Sends that still run keep their claim until they end."""
         self.journal.close()
+
+    @property
+    def _watcher(self) -> Watcher:
+        """Made when it is first needed: most processes watch nothing, and recovery does not wait for its import."""
+        from interlock.watch import Watcher
+
+        with self._lock:
+            if self._watching is None:
+                self._watching = Watcher(self._runner, self._effects.get)
+            return self._watching
 
     def _find(self, name: str) -> Target | None:
         return self._effects.get(name)

@@ -13,7 +13,6 @@ waits by itself, and nothing but this module orders those things.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -179,24 +178,23 @@ class Sighting(NamedTuple):
     gone_for_s: float = 0.0
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Patience:
     """How long this call may wait for others.
 
-    Attributes:
+    Args:
         clock: the gate's clock.
         wait_s: for a claim that a live sender holds.
         pause_s: for the service: a key in use, an absence that cannot be trusted yet. The longer of the two counts there.
     """
 
-    clock: Clock
-    wait_s: float = 0.0
-    pause_s: float = PAUSE_S
-    _began: float = field(init=False)
-    _poll_s: float = POLL_S
+    __slots__ = ("_began", "_poll_s", "clock", "pause_s", "wait_s")
 
-    def __post_init__(self) -> None:
-        self._began = self.clock.uptime().seconds
+    def __init__(self, clock: Clock, wait_s: float = 0.0, pause_s: float = PAUSE_S) -> None:
+        self.clock = clock
+        self.wait_s = wait_s
+        self.pause_s = pause_s
+        self._began = clock.uptime().seconds
+        self._poll_s = POLL_S
 
     def left_s(self, *, for_service: bool = False) -> float:
         """Seconds left, counted from when this was made."""

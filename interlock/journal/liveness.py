@@ -23,7 +23,6 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from interlock.errors import JournalError, JournalUnavailable, JournalUnsuitable
@@ -68,29 +67,32 @@ _local: dict[str, Worker] = {}
 _local_lock = threading.Lock()
 
 
-@dataclass(eq=False)
 class Worker:
     """This process's side of one worker: its lock, and the sends that it has going.
 
-    Attributes:
+    Args:
         id: names it; random, never used again.
         path: its lock file.
-        fd: the descriptor that holds the lock; -1 once it is released.
+        fd: the descriptor that holds the lock.
+
+    Attributes:
+        id: names it.
+        path: its lock file.
+        fd: the descriptor; -1 once it is released.
         sending: for each (effect id, n), how many here have announced a send there. Two calls may try for the same place at the same
             moment; one of them gets it, and the other's giving up must not look like the end of that one's send.
         ended: places where sends ended without a recorded answer, and whether something may still be on its way.
     """
 
-    id: str
-    path: Path
-    fd: int
-    sending: Counter[tuple[str, int]] = field(default_factory=Counter)
-    ended: dict[tuple[str, int], bool] = field(default_factory=dict)
-    is_abandoned: bool = False
-    is_closing: bool = False
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
+    def __init__(self, id: str, path: Path, fd: int) -> None:  # noqa: A002 - it is its id
+        self.id = id
+        self.path = path
+        self.fd = fd
+        self.sending: Counter[tuple[str, int]] = Counter()
+        self.ended: dict[tuple[str, int], bool] = {}
+        self.is_abandoned = False
+        self.is_closing = False
+        self.lock = threading.Lock()
         # Looked at before every send: as plain text and numbers, which is half the time of a Path and a second look.
         held = os.fstat(self.fd)
         self._name, self._inode, self._device = str(self.path), held.st_ino, held.st_dev
