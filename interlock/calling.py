@@ -208,7 +208,7 @@ def facts_of(premises: Sequence[Premises], tools: Mapping[str, ToolCall]) -> Ask
         return {
             name: follow(answer, field, of=f"the answer of {question.tool!r}")
             for question, answer in zip(premises, answers, strict=True)
-            for name, field in question.named().items()
+            for name, field in question.fields.items()
         }
 
     return asking(premises, tools, use)
@@ -275,10 +275,8 @@ def budgets_of(rules: Sequence[BudgetRule]) -> OfCall:
     return budgets
 
 
-def condition_of(said: Expectation | Any) -> Condition:
+def condition_of(said: Expectation) -> Condition:
     """The condition that an `expect` of a configuration stands for; it may take `arguments`."""
-    if not isinstance(said, Expectation):
-        return equals(said)
     which = next(iter(said.model_fields_set))
     value = getattr(said, which)
     if which == "equals":
@@ -337,7 +335,9 @@ def by_name(function: Any, *, role: str, tool: str) -> Asked:
     named = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
 
     def of(call: Call) -> Any:
-        offered = {"context": call.context, **call.arguments, KEY_ARGUMENT: call.key}
+        offered = dict(call.arguments)
+        if role != "key":  # which names the request: neither the framework's object nor an id made from it can
+            offered = {"context": call.context, **offered, KEY_ARGUMENT: call.key}
         if role in ("settlement", "references"):
             offered[RESULT_ARGUMENT] = call.value
         if takes_all:

@@ -6,18 +6,28 @@ called (`interlock.extend`) or what an option does (`interlock.declaration`).
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import json
 import os
 import re
 import tomllib
-import types
-import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import core_schema
 
 from interlock.errors import ConfigurationError
 
@@ -63,7 +73,38 @@ def _seconds(given: Any) -> Any:
 
 
 def _listed(given: Any) -> Any:
-    return [given] if isinstance(given, str) else given
+    return [given] if isinstance(given, str | Mapping | BaseModel) else given
+
+
+def _as_names(given: Any) -> Any:
+    """Fields as a dict from their own names to their paths."""
+    if isinstance(given, str):
+        return {given: given}
+    if isinstance(given, list) and all(isinstance(field, str) for field in given):
+        if len(set(given)) < len(given):
+            raise ValueError("a field is named twice")
+        return {field: field for field in given}
+    return given
+
+
+def _as_condition(given: Any) -> Any:
+    return {"equals": given} if given is None or isinstance(given, str | int | float | bool) else given
+
+
+def _form_of_source(given: Any) -> str:
+    return "path" if isinstance(given, str) else "argument" if _has(given, "argument") else "literal"
+
+
+def _form_of_bound(given: Any) -> str:
+    return "argument" if isinstance(given, Mapping | BaseModel) else "value"
+
+
+def _form_of_found(given: Any) -> str:
+    return "field" if isinstance(given, str) else "match"
+
+
+def _has(given: Any, name: str) -> bool:
+    return name in given if isinstance(given, Mapping) else hasattr(given, name)
 
 
 def _is_named(text: str) -> str:
@@ -72,12 +113,35 @@ def _is_named(text: str) -> str:
     return text
 
 
+@dataclasses.dataclass(frozen=True)
+class _Accepts:
+    """A further form in which a value may be written; `before` turns it into the one form that the model has."""
+
+    before: Callable[[Any], Any]
+    also: Callable[[dict[str, Any]], dict[str, Any]]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_before_validator_function(self.before, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: core_schema.CoreSchema, handler: Any) -> dict[str, Any]:
+        own: dict[str, Any] = handler(schema)
+        return {"anyOf": [self.also(own), own]}
+
+
+def _items(listed: dict[str, Any]) -> dict[str, Any]:
+    items: dict[str, Any] = listed["items"]
+    return items
+
+
 Name = Annotated[str, AfterValidator(_is_named)]
 FieldPath = Annotated[str, AfterValidator(_is_path)]
-Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=float | str), Field(ge=0, lt=10**10)]
-Paths = Annotated[
-    list[FieldPath], BeforeValidator(_listed, json_schema_input_type=str | list[str]), Field(min_length=1)
+Seconds = Annotated[
+    float,
+    Field(ge=0, lt=10**10),
+    _Accepts(_seconds, lambda own: {"type": "string", "pattern": f"^{_DURATION.pattern}$"}),
 ]
+Paths = Annotated[list[FieldPath], Field(min_length=1), _Accepts(_listed, _items)]
+SCALAR = {"type": ["string", "number", "boolean", "null"]}
 
 
 class _Strict(BaseModel):
@@ -96,7 +160,12 @@ class ArgumentValue(_Strict):
     argument: FieldPath
 
 
-Source = Annotated[str, AfterValidator(_is_path_or_id)] | LiteralValue
+Source = Annotated[
+    Annotated[Annotated[str, AfterValidator(_is_path_or_id)], Tag("path")]
+    | Annotated[ArgumentValue, Tag("argument")]
+    | Annotated[LiteralValue, Tag("literal")],
+    Discriminator(_form_of_source),
+]
 """Where an argument of a further tool comes from: a path into the call's arguments, `$effect_id`, or a literal."""
 
 
@@ -113,19 +182,15 @@ class Question(_Strict):
 class Premises(Question):
     """Facts that a decision relies on: fields of a tool's answer, read before the send and again after a crash."""
 
-    fields: Paths | dict[Name, FieldPath] = Field(
-        description="The fields of the answer that are facts. As a dict: names of one's own for them."
-    )
-
-    @model_validator(mode="after")
-    def _some(self) -> Premises:
-        if not self.fields:
-            raise ValueError("fields names no field, so nothing would be checked")
-        return self
-
-    def named(self) -> dict[str, str]:
-        """Name of each fact, and its path."""
-        return dict(self.fields) if isinstance(self.fields, dict) else {field: field for field in self.fields}
+    fields: Annotated[
+        dict[Name, FieldPath],
+        Field(
+            min_length=1, description="The fields of the answer that are facts. As a dict: names of one's own for them."
+        ),
+        _Accepts(
+            _as_names, lambda own: {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+        ),
+    ]
 
 
 class Match(_Strict):
@@ -138,7 +203,9 @@ class Match(_Strict):
 class LookUp(Question):
     """How our own effect is found at the service."""
 
-    found: FieldPath | Match = Field(
+    found: Annotated[
+        Annotated[FieldPath, Tag("field")] | Annotated[Match, Tag("match")], Discriminator(_form_of_found)
+    ] = Field(
         description="The field that tells whether it is there: true or an object if it is, false or null if not; or, in a list, "
         "the item that is ours."
     )
@@ -159,8 +226,8 @@ class Tolerated(_Strict):
 
     why: Name = Field(description="The rule in words; it stands on the record.")
     to: list[Any] | None = Field(default=None, description="A change to one of these values.", min_length=1)
-    increase: bool = Field(default=False, description="A number may have grown.")
-    decrease: bool = Field(default=False, description="A number may have shrunk.")
+    increase: StrictBool = Field(default=False, description="A number may have grown.")
+    decrease: StrictBool = Field(default=False, description="A number may have shrunk.")
 
     @model_validator(mode="after")
     def _something(self) -> Tolerated:
@@ -169,13 +236,22 @@ class Tolerated(_Strict):
         return self
 
 
+Bound = Annotated[
+    Annotated[int | float | str, Tag("value")] | Annotated[ArgumentValue, Tag("argument")],
+    Discriminator(_form_of_bound),
+]
+Whole = Annotated[
+    Annotated[int, Tag("value")] | Annotated[ArgumentValue, Tag("argument")], Discriminator(_form_of_bound)
+]
+
+
 class Expectation(_Strict):
     """The condition of one fact. Exactly one of these."""
 
     equals: Any = None
     one_of: list[Any] | None = Field(default=None, min_length=1)
-    at_least: int | float | str | ArgumentValue | None = None
-    at_most: int | float | str | ArgumentValue | None = None
+    at_least: Bound | None = None
+    at_most: Bound | None = None
     unchanged: Literal[True] | None = None
     tolerates: Tolerated | None = None
 
@@ -189,7 +265,7 @@ class Expectation(_Strict):
 class BudgetRule(_Strict):
     """A cap that calls share, and what each takes of it."""
 
-    key: str | list[FieldPath | LiteralValue] = Field(
+    key: Name | Annotated[list[Source], Field(min_length=1)] = Field(
         description="Names the cap: a text, or a list of paths into the arguments and literals that together name it."
     )
     limit: int | ArgumentValue = Field(description="The most that may be held, in minor units.")
@@ -202,11 +278,11 @@ class ToolConfig(_Strict):
     """One gated tool."""
 
     key: Paths = Field(description="The arguments that name the approved request. Never one that a model words freely.")
-    premises: Premises | list[Premises] | None = Field(
-        default=None, description="Facts that must still hold at the send."
+    premises: Annotated[list[Premises], _Accepts(_listed, _items)] = Field(
+        default=[], description="Facts that must still hold at the send."
     )
-    expect: dict[str, Expectation | str | int | float | bool | None] | None = Field(
-        default=None,
+    expect: dict[Name, Annotated[Expectation, _Accepts(_as_condition, lambda own: SCALAR)]] = Field(
+        default={},
         description="The condition of a fact, by its name; a plain value means equals. Without one: unchanged.",
     )
     allowed: Permission | None = Field(
@@ -215,15 +291,15 @@ class ToolConfig(_Strict):
     approval: Permission | None = Field(
         default=None, description="Whether it was approved, asked at the send and after a crash."
     )
-    budget: BudgetRule | list[BudgetRule] | None = Field(
-        default=None, description="Caps that it shares with other calls."
+    budget: Annotated[list[BudgetRule], _Accepts(_listed, _items)] = Field(
+        default=[], description="Caps that it shares with other calls."
     )
     lookup: LookUp | None = Field(default=None, description="How our own effect is found at the service.")
     idempotency_argument: Name | None = Field(
         default=None,
         description="The argument of the tool that carries the idempotency key. The gate fills it in, never the model.",
     )
-    dedupes: bool = Field(
+    dedupes: StrictBool = Field(
         default=False, description="The service drops a second request with the same idempotency key."
     )
     window: Seconds | None = Field(default=None, description='How long it remembers a key: seconds, or "24h".')
@@ -236,7 +312,7 @@ class ToolConfig(_Strict):
     binds: Paths | None = Field(
         default=None, description="The arguments that must not change under one key; by default all."
     )
-    rejected_on_error: bool = Field(
+    rejected_on_error: StrictBool = Field(
         default=False, description="An error result of this tool means that it certainly did not happen."
     )
 
@@ -320,10 +396,11 @@ def _checked(document: Any, where: str) -> ToolsConfig:
 
 def _problems(error: ValidationError) -> Iterator[str]:
     for found in error.errors(include_url=False):
-        place, model = _place(found["loc"])
+        location = found["loc"]
+        place = ".".join(str(step) for at, step in enumerate(location) if not _is_tag(location, at))
         if found["type"] == "extra_forbidden":
-            options = list(model.model_fields) if model is not None else []
-            close = difflib.get_close_matches(str(found["loc"][-1]), options, n=1, cutoff=0.5)
+            options = list(_model_at(location[:-1]).model_fields)
+            close = difflib.get_close_matches(str(location[-1]), options, n=1, cutoff=0.5)
             hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(options)}"
             yield f"{place} is no option; {hint}"
         elif found["type"] == "missing":
@@ -332,54 +409,41 @@ def _problems(error: ValidationError) -> Iterator[str]:
             yield f"{place}: {found['msg'].removeprefix('Value error, ')}"
 
 
-def _place(location: tuple[int | str, ...]) -> tuple[str, type[BaseModel] | None]:
-    """The place of an error without pydantic's own words for the arms of a union, and the model that it stands in."""
-    place: list[str] = []
-    model: type[BaseModel] | None = ToolsConfig
-    hint: Any = None
-    for depth, step in enumerate(location):
-        last = depth == len(location) - 1
-        if model is not None and hint is None:
-            place.append(str(step))
-            if last or not isinstance(step, str) or step not in model.model_fields:
-                break
-            hint = model.model_fields[step].annotation
-            model, hint = _into(hint)
-            continue
-        arms = {kind.__name__: kind for kind in _models(hint)}
-        if isinstance(step, str) and step in arms and _is_union(hint):
-            model, hint = arms[step], None
-        elif isinstance(step, str) and ("[" in step or step in ("str", "int", "float", "bool", "none")):
-            continue
-        else:
-            place.append(str(step))
-            inner = _item(hint)
-            model, hint = _into(inner)
-    return ".".join(place), model
+_MODELS: Mapping[str, type[BaseModel]] = {
+    "premises": Premises,
+    "lookup": LookUp,
+    "allowed": Permission,
+    "approval": Permission,
+    "expect": Expectation,
+    "tolerates": Tolerated,
+    "budget": BudgetRule,
+    "match": Match,
+    "literal": LiteralValue,
+    "argument": ArgumentValue,
+}
+_TAGS = frozenset({"path", "literal", "argument", "field", "match", "value"})
 
 
-def _into(hint: Any) -> tuple[type[BaseModel] | None, Any]:
-    if isinstance(hint, type) and issubclass(hint, BaseModel):
-        return hint, None
-    inner = [kind for kind in typing.get_args(hint) if kind is not type(None)]
-    if _is_union(hint) and len(inner) == 1:
-        return _into(inner[0])
-    return None, hint
+def _model_at(location: tuple[int | str, ...]) -> type[BaseModel]:
+    """The model that stands at a place of the configuration."""
+    if len(location) < 2:
+        return ToolsConfig
+    # Below tools.NAME; what the user names there (a fact, an argument) is no option of ours and stands behind one that is.
+    steps = [
+        step
+        for at, step in enumerate(location[2:])
+        if at == 0 or location[2 + at - 1] not in ("expect", "arguments", "where")
+    ]
+    return next((_MODELS[step] for step in reversed(steps) if isinstance(step, str) and step in _MODELS), ToolConfig)
 
 
-def _is_union(hint: Any) -> bool:
-    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+def _is_tag(location: tuple[int | str, ...], at: int) -> bool:
+    """Whether a step is the validator's own word for the form of a value, not one that the user wrote."""
+    if at < 3 or location[at] not in _TAGS:
+        return False
+    before = location[at - 1]
+    return before in ("found", "at_least", "at_most", "limit") or location[at - 2] in ("arguments", "where", "key")
 
 
-def _item(hint: Any) -> Any:
-    for arm in (hint, *typing.get_args(hint)):
-        if typing.get_origin(arm) in (dict, list):
-            return typing.get_args(arm)[-1]
-    return hint
-
-
-def _models(hint: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(hint, type) and issubclass(hint, BaseModel):
-        yield hint
-    for inner in typing.get_args(hint):
-        yield from _models(inner)
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=2))

@@ -86,7 +86,7 @@ class ToolFailed(Exception):
 class Effect:
     """How one tool is gated, in Python: the options of `@gate.effect`, with callbacks that take the tool's arguments by name.
 
-    Callbacks may be sync or async, and also take `idempotency_key`, and `context`: the framework's live object, None in recovery.
+    Callbacks may be sync or async; all but `key` also take `idempotency_key`, and `context`: the framework's live object, None in recovery.
 
     Attributes:
         key: names the approved request.
@@ -473,7 +473,7 @@ def _names_key(function: Any) -> bool:
 
 def _of_config(name: str, how: ToolConfig, tools: Mapping[str, ToolCall]) -> tuple[dict[str, Any], dict[str, Asked]]:
     parts = {"key": Asked(key_of(how.key))}
-    premises = [] if how.premises is None else how.premises if isinstance(how.premises, list) else [how.premises]
+    premises = how.premises
     permissions = [question for question in (how.allowed, how.approval) if question is not None]
     for role, questions in (
         ("premises", premises),
@@ -483,20 +483,20 @@ def _of_config(name: str, how: ToolConfig, tools: Mapping[str, ToolCall]) -> tup
         for question in questions:
             _known(question.tool, f"tool {name!r}: {role}", tools)
     if premises:
-        facts = [fact for question in premises for fact in question.named()]
+        facts = [fact for question in premises for fact in question.fields]
         twice = sorted({fact for fact in facts if facts.count(fact) > 1})
         if twice:
             raise ConfigurationError(
                 f"tool {name!r}: two premises are named {', '.join(map(repr, twice))}. Name them: "
                 '"fields": {"own name": "path"}.'
             )
-        unknown = sorted(set(how.expect or ()) - set(facts))
+        unknown = sorted(set(how.expect) - set(facts))
         if unknown:
             raise ConfigurationError(
                 f"tool {name!r}: expect names {', '.join(map(repr, unknown))}, which premises does not read; it reads: {', '.join(facts)}."
             )
         parts["premises"] = facts_of(premises, tools)
-    elif how.expect is not None:
+    elif how.expect:
         raise ConfigurationError(f"tool {name!r}: expect without premises has nothing to judge.")
     if permissions:
         parts["allowed"] = allowed_by(permissions, tools)
@@ -508,10 +508,10 @@ def _of_config(name: str, how: ToolConfig, tools: Mapping[str, ToolCall]) -> tup
                 EFFECT_ID,
             )
         parts["lookup"] = found_by(how.lookup, tools)
-    if how.budget is not None:
-        parts["budget"] = Asked(budgets_of(how.budget if isinstance(how.budget, list) else [how.budget]))
-    expect = None if how.expect is None else {fact: condition_of(said) for fact, said in how.expect.items()}
-    return ({} if expect is None else {"expect": expect}), parts
+    if how.budget:
+        parts["budget"] = Asked(budgets_of(how.budget))
+    expect = {fact: condition_of(said) for fact, said in how.expect.items()}
+    return ({"expect": expect} if expect else {}), parts
 
 
 def _of_python(name: str, how: Effect) -> tuple[dict[str, Any], dict[str, Asked]]:
@@ -535,8 +535,8 @@ def _callback(asked: Asked, role: str) -> Callable[..., Any]:
     of = asked.of
     if role == "key":
 
-        def key(arguments: Any, unbound: Any = None, context: Any = None) -> Any:
-            return of(Call(_joined(arguments, unbound), context))
+        def key(arguments: Any, unbound: Any = None) -> Any:
+            return of(Call(_joined(arguments, unbound)))
 
         return key
     if role in ("settlement", "references"):

@@ -364,9 +364,8 @@ def _check(name: str, how: ToolConfig | Effect, functions: Mapping[str, _Functio
             raise ConfigurationError(
                 f"tool {name!r}: the key cannot be made of {path!r}, which the gate fills in from the key."
             )
-    premises = how.premises if isinstance(how.premises, list) else [how.premises]
     for option, question in (
-        *(("premises", question) for question in premises),
+        *(("premises", question) for question in how.premises),
         ("lookup", how.lookup),
         ("allowed", how.allowed),
         ("approval", how.approval),

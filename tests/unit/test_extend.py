@@ -1,0 +1,379 @@
+"""The seam for wrappers: what is refused when it is built, what a call is answered with, and what stands on the record."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import Budget, ConfigurationError, Interlock, matches
+from interlock.extend import Effect, ToolFailed, ToolGate
+
+CONFIG: dict[str, Any] = {
+    "tools": {
+        "create_refund": {
+            "key": ["order_id"],
+            "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
+            "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "found"},
+            "idempotency_argument": "reference",
+            "dedupes": False,
+            "settle_after": 0,
+        }
+    }
+}
+
+
+class Service:
+    """Tools over a list; what each was called with is kept."""
+
+    def __init__(self) -> None:
+        self.refunds: list[dict[str, Any]] = []
+        self.order: dict[str, Any] = {"refunded_total": 0, "refund": {"parts": [{"total": 0}]}, "open": True}
+        self.contexts: list[Any] = []
+        self.fails: BaseException | None = None
+
+    def create_refund(self, arguments: dict[str, Any], context: Any) -> Any:
+        self.contexts.append(context)
+        if isinstance(self.fails, ToolFailed | TimeoutError):
+            raise self.fails
+        self.refunds.append(arguments)
+        return {"id": f"re_{len(self.refunds)}", **arguments}
+
+    def get_order(self, arguments: dict[str, Any], context: Any) -> Any:
+        self.contexts.append(context)
+        return self.order
+
+    def find_refund(self, arguments: dict[str, Any], context: Any) -> Any:
+        found = [refund for refund in self.refunds if refund["reference"] == arguments["reference"]]
+        return {"found": bool(found), "refund": found[0] if found else None, "all": self.refunds}
+
+    @property
+    def tools(self) -> dict[str, Any]:
+        return {
+            "create_refund": self.create_refund,
+            "get_order": self.get_order,
+            "find_refund": self.find_refund,
+        }
+
+
+def config(**options: Any) -> dict[str, Any]:
+    """The refund's configuration with options; None leaves one out."""
+    made = copy.deepcopy(CONFIG)
+    tool = made["tools"]["create_refund"]
+    tool.update(options)
+    made["tools"]["create_refund"] = {name: how for name, how in tool.items() if how is not None}
+    return made
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+def gate(service: Service, tmp_path: Path, how: Any = None) -> ToolGate:
+    """A gate over the service's tools, recovered."""
+    made = ToolGate(CONFIG if how is None else how, tools=service.tools, journal=tmp_path / "journal")
+    made.recover()
+    return made
+
+
+CALL = {"order_id": "881", "amount": 20}
+
+
+def test_first_call_and_replay_are_told_the_same(service: Service, tmp_path: Path) -> None:
+    """The configuration of the README works as it stands: a call lands once, and a second one is told the same value and text."""
+    with gate(service, tmp_path) as tools:
+        first = tools.call("create_refund", CALL, evidence={"tool_call_id": "call_1", "step": 3, "none": None})
+        second = tools.call("create_refund", CALL)
+    assert (first.ok, second.ok, str(second.outcome)) == (True, True, "DUPLICATE_IGNORED")
+    assert first.message == second.message
+    assert first.value == second.value == first.raw
+    assert len(service.refunds) == 1
+    proposed = first.outcome.receipt().entries[0]["data"]
+    assert proposed["origin"] == {"tool_call_id": "call_1", "step": 3}
+    assert proposed["payload"] == {"arguments": CALL}
+    assert service.refunds[0]["reference"] == first.outcome.effect_id
+    assert first.as_dict().keys() == {"status", "ok", "message", "value", "effect_id", "key"}
+
+
+def test_origin_is_no_part_of_identity(service: Service, tmp_path: Path) -> None:
+    """Two calls that differ in the framework's ids alone are one request, with one digest."""
+    with gate(service, tmp_path) as tools:
+        tools.call("create_refund", CALL, evidence={"tool_call_id": "a"})
+        again = tools.call("create_refund", CALL, evidence={"tool_call_id": "b"})
+    assert str(again.outcome) == "DUPLICATE_IGNORED"
+
+
+def test_models_own_reference_is_dropped(service: Service, tmp_path: Path) -> None:
+    """A model that fills in the gate's own argument changes nothing: it is neither payload nor sent."""
+    with gate(service, tmp_path) as tools:
+        first = tools.call("create_refund", {**CALL, "reference": "mine"})
+        again = tools.call("create_refund", {**CALL, "reference": "another"})
+    assert service.refunds[0]["reference"] == first.outcome.effect_id
+    assert str(again.outcome) == "DUPLICATE_IGNORED"
+
+
+def test_bad_input_is_answered_and_not_journalled(service: Service, tmp_path: Path) -> None:
+    """Arguments that cannot be taken are answered with what to correct, and leave nothing on the journal."""
+    with gate(service, tmp_path) as tools:
+        answers = [
+            tools.call("create_refund", arguments)
+            for arguments in (
+                {"amount": 20},
+                {"order_id": ""},
+                {"order_id": 8.5},
+                {**CALL, "amount": float("nan")},
+                ["881"],
+            )
+        ]
+        assert all(answer.is_error and str(answer.outcome) == "REFUSED:bad_input" for answer in answers)
+        assert all("Correct the arguments and call again" in answer.message for answer in answers)
+        assert "'order_id' is missing" in answers[0].message
+        assert tools.interlock.journal.open_effects() == []
+    assert service.refunds == []
+
+
+def test_missing_premise_is_an_error_and_never_unchanged(service: Service, tmp_path: Path) -> None:
+    """A field that the answer lacks stops the call, though it lacked it before, too; nothing is sent and nothing journalled."""
+    service.order = {"other": 1}
+    with gate(service, tmp_path) as tools:
+        answers = [tools.call("create_refund", CALL) for _ in range(2)]
+    assert {str(answer.outcome) for answer in answers} == {"REFUSED:unreadable"}
+    assert "no 'refunded_total'" in answers[0].message
+    assert "It can be tried again later" in answers[0].message
+    assert service.refunds == []
+
+
+def test_missing_found_is_not_absence(service: Service, tmp_path: Path) -> None:
+    """A look-up whose answer lacks the field says nothing: the effect stays open and is not sent again."""
+    how = config(lookup={"tool": "get_order", "arguments": {"order_id": "order_id"}, "found": "refund.there"})
+    service.fails = TimeoutError("no answer")
+    with gate(service, tmp_path, how) as tools:
+        answer = tools.call("create_refund", CALL)
+        service.fails = None
+        assert str(answer.outcome) == "IN_FLIGHT:lookup_failed"
+        assert str(tools.call("create_refund", CALL).outcome) == "IN_FLIGHT:lookup_failed"
+    assert service.refunds == []
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({"tools": {}}, "gates no tool"),
+        ({"tools": {"create_refnd": {"key": "order_id"}}}, "was not handed over; did you mean 'create_refund'?"),
+        (config(premises={"tool": "get_ordr", "fields": "x"}), "premises asks the tool 'get_ordr'"),
+        (config(lookup={"tool": "find", "found": "x"}), "lookup asks the tool 'find'"),
+        (config(idempotency_argument=None), "the tool never gets it"),
+        (config(idempotency_argument=None, lookup=None, dedupes=True), "nothing carries the key"),
+        (config(expect={"refundd_total": 5}), "expect names 'refundd_total'"),
+        (config(premises=None, expect={"refunded_total": 5}), "expect without premises"),
+        (
+            config(premises=[{"tool": "get_order", "fields": "open"}, {"tool": "get_order", "fields": "open"}]),
+            "two premises are named 'open'",
+        ),
+        (config(binds=["order.id"]), "name whole arguments"),
+        ({"create_refund": Effect(key=lambda order_id, /: order_id)}, "by position"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_when_it_is_built(
+    how: Any, expected: str, service: Service, tmp_path: Path
+) -> None:
+    """Each option that could not do what it says is refused at the door."""
+    with pytest.raises(ConfigurationError) as raised:
+        gate(service, tmp_path, how)
+    assert expected in str(raised.value)
+
+
+def test_nested_paths_literals_and_lists(service: Service, tmp_path: Path) -> None:
+    """Facts come from nested paths under names of one's own, arguments from literals, and a look-up finds our item of a list."""
+    how = config(
+        key=["order.id", "part"],
+        premises={
+            "tool": "get_order",
+            "arguments": {"kind": {"literal": 5}},
+            "fields": {"total": "refund.parts.0.total"},
+        },
+        lookup={
+            "tool": "find_refund",
+            "arguments": {"reference": "$effect_id"},
+            "found": {"items": "all", "where": {"reference": "$effect_id"}},
+        },
+    )
+    arguments = {"order": {"id": "8:1"}, "part": 2, "amount": 20}
+    with gate(service, tmp_path, how) as tools:
+        answer = tools.call("create_refund", arguments)
+        assert answer.outcome.key == "8%3A1:2"
+        assert answer.outcome.receipt().entries[0]["data"]["seen"] == {"total": 0}
+        found = tools.effects["create_refund"].look_up({"arguments": arguments}, answer.outcome.effect_id)
+        assert found == service.refunds[0]
+        assert tools.effects["create_refund"].look_up({"arguments": arguments}, "nobody's") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "holds"),
+    [
+        ({"equals": 0}, 0, True),
+        (0, 5, False),
+        ({"one_of": [1, 2]}, 2, True),
+        ({"one_of": [1, 2]}, 3, False),
+        ({"at_least": 10}, 10, True),
+        ({"at_least": {"argument": "amount"}}, 19, False),
+        ({"at_least": {"argument": "amount"}}, 20, True),
+        ({"at_most": {"argument": "amount"}}, 21, False),
+        ({"unchanged": True}, 7, True),
+    ],
+)
+def test_conditions_of_a_configuration(said: Any, value: Any, holds: bool, service: Service, tmp_path: Path) -> None:
+    """Each condition judges the fact as it says, also against an argument of the call."""
+    service.order["refunded_total"] = value
+    with gate(service, tmp_path, config(expect={"refunded_total": said})) as tools:
+        answer = tools.call("create_refund", CALL)
+    assert str(answer.outcome) == ("COMMITTED" if holds else "REFUSED:premise_false")
+
+
+@pytest.mark.parametrize(
+    ("rule", "now", "tolerated"),
+    [
+        ({"increase": True}, 9, True),
+        ({"increase": True}, 1, False),
+        ({"to": [1]}, 1, True),
+        ({"decrease": True}, 9, False),
+    ],
+)
+def test_tolerated_changes(rule: Any, now: Any, tolerated: bool, service: Service, tmp_path: Path) -> None:
+    """A change of the declared harmless kind between decision and send is tolerated, another is not."""
+    service.order["refunded_total"] = 5
+    how = config(expect={"refunded_total": {"tolerates": {"why": "harmless here", **rule}}})
+    with gate(service, tmp_path, how) as tools:
+        proposal = tools.effects["create_refund"].proposal(arguments=CALL)
+        service.order["refunded_total"] = now
+        outcome = tools.interlock.submit(proposal)
+    assert outcome.ok is tolerated
+
+
+def test_permission_must_be_true_or_false(service: Service, tmp_path: Path) -> None:
+    """Permission and approval both must be true; anything that is neither true nor false stops the call."""
+    how = config(
+        allowed={"tool": "get_order", "field": "open"}, approval={"tool": "get_order", "field": ["open", "also"]}
+    )
+    with gate(service, tmp_path, how) as tools:
+        for order, code in (
+            ({"also": True}, "COMMITTED"),
+            ({"also": False}, "REFUSED:lease"),
+            ({"also": 1}, "REFUSED:unreadable"),
+        ):
+            service.order = {"refunded_total": 0, "open": True, **order}
+            assert str(tools.call("create_refund", {"order_id": code, "amount": 1}).outcome) == code
+
+
+def test_budget_is_shared(service: Service, tmp_path: Path) -> None:
+    """A configured cap is shared by calls, and the model is told not to split a call up."""
+    how = config(budget={"key": ["customer", {"literal": "refunds"}], "limit": 50, "amount": "amount"})
+    with gate(service, tmp_path, how) as tools:
+        assert tools.call("create_refund", {"order_id": "1", "amount": 30, "customer": "7"}).ok
+        over = tools.call("create_refund", {"order_id": "2", "amount": 30, "customer": "7"})
+        assert str(over.outcome) == "REFUSED:over_limit"
+        assert tools.call("create_refund", {"order_id": "3", "amount": 30, "customer": "8"}).ok
+
+
+def test_binds_lets_the_rest_differ(service: Service, tmp_path: Path) -> None:
+    """With binds a reworded reason is the same request, and a changed amount is not; what was recorded first is sent."""
+    with gate(service, tmp_path, config(binds=["order_id", "amount"])) as tools:
+        assert tools.call("create_refund", {**CALL, "note": "broken"}).ok
+        assert str(tools.call("create_refund", {**CALL, "note": "damaged"}).outcome) == "DUPLICATE_IGNORED"
+        assert str(tools.call("create_refund", {**CALL, "amount": 21}).outcome) == "REFUSED:conflicting_payload"
+    assert [refund["note"] for refund in service.refunds] == ["broken"]
+
+
+@pytest.mark.parametrize(("rejected", "code"), [(False, "AMBIGUOUS"), (True, "FAILED:rejected")])
+def test_error_result_of_a_tool(rejected: bool, code: str, service: Service, tmp_path: Path) -> None:
+    """A tool's error result leaves the fate unknown, unless it is declared to mean that nothing happened."""
+    service.fails = ToolFailed("card declined")
+    with gate(service, tmp_path, config(lookup=None, rejected_on_error=rejected)) as tools:
+        answer = tools.call("create_refund", CALL)
+    assert str(answer.outcome) == code
+    assert ("card declined" in answer.message) is rejected
+
+
+def test_context_reaches_the_tools_and_never_the_record(service: Service, tmp_path: Path) -> None:
+    """The framework's live object is handed to the tool and to those asked for it in this call; recovery hands over None."""
+    live = object()
+    with gate(service, tmp_path) as tools:
+        answer = tools.call("create_refund", CALL, context=live)
+        assert service.contexts == [live, live]
+        assert "context" not in answer.outcome.receipt().entries[0]["data"]["payload"]
+        service.contexts.clear()
+        tools.interlock.submit(tools.effects["create_refund"].proposal(arguments={"order_id": "9", "amount": 1}))
+        assert set(service.contexts) == {None}
+
+
+def test_python_effects_take_arguments_by_name(service: Service, tmp_path: Path) -> None:
+    """An `Effect` in Python has callbacks that name the tool's arguments, conditions that do so, and a look-up by key."""
+    how = Effect(
+        key=lambda order_id: f"refund:{order_id}",
+        premises=lambda order_id: {"left": 100},
+        expect={"left": matches(lambda now, amount: now >= amount)},
+        allowed=lambda amount, context=None: amount < 1000,
+        budget=lambda amount: Budget("all", 500, amount),
+        lookup=lambda idempotency_key: None,
+        idempotency_argument="reference",
+    )
+    with gate(service, tmp_path, {"create_refund": how}) as tools:
+        assert tools.call("create_refund", CALL).outcome.key == "refund:881"
+        assert str(tools.call("create_refund", {"order_id": "2", "amount": 101}).outcome) == "REFUSED:premise_false"
+        assert "'amount' is missing" in tools.call("create_refund", {"order_id": "3"}).message
+    assert len(service.refunds) == 1
+
+
+def test_sync_call_of_an_async_tool(tmp_path: Path) -> None:
+    """A sync call awaits an async tool on a loop of its own; inside a running loop it is refused, and says what to await."""
+    done: list[Any] = []
+
+    async def create(arguments: dict[str, Any], context: Any) -> Any:
+        await asyncio.sleep(0)
+        done.append(arguments)
+        return "refunded"
+
+    with ToolGate(
+        {"create_refund": Effect(key=lambda order_id: order_id)},
+        tools={"create_refund": create},
+        journal=tmp_path / "j",
+    ) as tools:
+        tools.recover()
+        assert tools.call("create_refund", CALL).message == "refunded"
+
+        async def inside() -> None:
+            with pytest.raises(ConfigurationError, match=r"Await acall\(\)"):
+                tools.call("create_refund", {"order_id": "2"})
+            with pytest.raises(ConfigurationError, match=r"Await arecover\(\)"):
+                tools.recover()
+            assert (await tools.acall("create_refund", {"order_id": "2"})).ok
+
+        asyncio.run(inside())
+    assert len(done) == 2
+
+
+def test_handed_over_gate_stays_open(service: Service, tmp_path: Path) -> None:
+    """A gate on an `Interlock` of the caller's leaves it open, and its effects stand beside the caller's own."""
+    with Interlock(tmp_path / "journal") as own:
+        ToolGate(CONFIG, tools=service.tools, journal=own).close()
+        own.recover()
+        assert own.effects["create_refund"].submit((), {"arguments": CALL, "context": None}).ok
+
+
+@pytest.mark.parametrize("module", ["interlock", "interlock.tools", "interlock.extend", "interlock.config"])
+def test_bare_import_pulls_in_no_framework(module: str) -> None:
+    """What a bare install imports brings in nothing but pydantic and rfc8785 from outside."""
+    code = (
+        f"import sys, {module}; import pydantic.json_schema\n"
+        "tops = {name.split('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)\n"
+        "print(sorted(tops & {'langchain_core', 'langgraph', 'agents', 'openai', 'anthropic', 'google', 'mcp', 'fastmcp', "
+        "'pydantic_ai', 'stripe', 'httpx', 'httpx2', 'anyio', 'pytest'}))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
