@@ -133,3 +133,5 @@ SCENARIO = Scenario(
         cut(HERE / f"{NAME}_arms.py", "interlock", title="Interlock"),
     ],
 )
+
+add_arguments = play.arguments_of(SCENARIO)

@@ -181,3 +181,5 @@ SCENARIO = Scenario(
         cut(HERE / f"{NAME}_arms.py", "interlock", title="Interlock", text="Later: `gate.watch()`, in any process."),
     ],
 )
+
+add_arguments = play.arguments_of(SCENARIO)

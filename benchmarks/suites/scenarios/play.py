@@ -6,6 +6,7 @@ must hold in the end and how it is read come with the scenario.
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import tempfile
@@ -157,10 +158,12 @@ def run(scenario: Scenario, options: Options) -> Document:
     """Play every row with every arm, the arms taking turns."""
     started = datetime.now(UTC)
     repetitions: int = options.more.reps or (QUICK_REPETITIONS if options.quick else REPETITIONS)
+    only: list[str] = options.more.row or []
     cells: list[Cell] = []
     with tempfile.TemporaryDirectory(prefix="scenario-") as scratch, stripe_place.open_place(options.more) as place:
         left_out = {} if place.is_local else {row.name: row.local_only for row in scenario.rows if row.local_only}
         plan = [one for one in planned(scenario.rows, repetitions) if one[0].name not in left_out]
+        plan = [one for one in plan if not only or one[0].name in only]
         options.progress.begin(scenario.name, len(plan))
         for number, (row, arm, repetition) in enumerate(plan):
             options.progress.step(f"{row.name} {arm} {repetition + 1}")
@@ -181,8 +184,18 @@ def run(scenario: Scenario, options: Options) -> Document:
         report=report(scenario, cells),
         cells=cells,
         measures=list(measures(scenario, cells)),
-        is_whole=told["service"] == "local" and repetitions >= REPETITIONS,
+        is_whole=told["service"] == "local" and not only and repetitions >= REPETITIONS,
     )
+
+
+def arguments_of(scenario: Scenario) -> Callable[[argparse.ArgumentParser], None]:
+    """The options of a scenario alone."""
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        names = [row.name for row in scenario.rows]
+        parser.add_argument("--row", action="append", choices=names, help="play this row only; may be repeated")
+
+    return add_arguments
 
 
 def planned(rows: Sequence[Row], repetitions: int) -> Iterator[tuple[Row, str, int]]:

@@ -169,3 +169,5 @@ SCENARIO = Scenario(
         "Stripe itself refuses a refund of a charge that was charged back, so every arm holds that row; the arms differ in what they know."
     ],
 )
+
+add_arguments = play.arguments_of(SCENARIO)
