@@ -331,3 +331,33 @@ def test_any_order_of_what_the_service_says_is_taken(world: World) -> None:
         expected = "reversed" if "reversed" in states else states[-1] if states else "accepted"
         assert outcome.settlement == expected
     assert gate.journal.verify().problems == ()
+
+
+def test_a_late_answer_is_watched_too(world: World) -> None:
+    """A send that its caller stopped waiting for is watched, and found, from its late answer on."""
+    gate = world.gate()
+
+    async def run() -> Any:
+        go_on = asyncio.Event()
+
+        @gate.effect(
+            key=lambda order: f"late:{order}",
+            timeout=0.02,
+            settlement=lambda: SETTLED,
+            references=lambda value: [value],
+        )
+        async def late(order: str) -> str:
+            await go_on.wait()
+            return f"re_{order}"
+
+        outcome = await late("881")
+        assert str(outcome).startswith("IN_FLIGHT")
+        assert gate.find("re_881") == []
+        go_on.set()
+        while not gate.find("re_881"):
+            await asyncio.sleep(0.01)
+        return await gate.aresettle(gate.find("re_881")[0])
+
+    outcome = asyncio.run(asyncio.wait_for(run(), 10))
+    assert (str(outcome), outcome.settlement) == ("COMMITTED", "settled")
+    assert len(gate.journal.watched()) == 1
