@@ -290,9 +290,7 @@ class Interlock:
         self._recovered = True
         return _report(await self._runner.arecover(self.journal.open_effects(), self._find, self._wait_s(wait)))
 
-    def watch(
-        self, *, every_s: float = 60.0, for_s: float = 0.0, on_change: OnChange | None = None
-    ) -> list[Outcome]:
+    def watch(self, *, every_s: float = 60.0, for_s: float = 0.0, on_change: OnChange | None = None) -> list[Outcome]:
         """See what became of accepted effects: read those that declare `settlement=` again, and record what changed.
 
         Each is read more rarely the longer nothing happens, and more rarely still once it has settled, but at least once a day until

@@ -354,8 +354,10 @@ def test_a_late_answer_is_watched_too(world: World) -> None:
         assert str(outcome).startswith("IN_FLIGHT")
         assert gate.find("re_881") == []
         go_on.set()
-        while not gate.find("re_881"):
+        for _ in range(500):
             await asyncio.sleep(0.01)
+            if gate.find("re_881"):
+                break
         return await gate.aresettle(gate.find("re_881")[0])
 
     outcome = asyncio.run(asyncio.wait_for(run(), 10))
