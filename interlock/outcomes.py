@@ -232,7 +232,8 @@ class Outcome:
             return _SETTLED_MODEL[self.settlement]
         text = _MODEL.get(str(self)) or _MODEL.get(self.status) or "Refused. Calling again will not help."
         # What a service said no for, or which approval, is what a model can act on, or pass on.
-        tells = self.detail and (self.status is Status.FAILED or self.reason in (Reason.LEASE, Reason.LEASE_AT_RECOVERY))
+        denied = self.reason in (Reason.LEASE, Reason.LEASE_AT_RECOVERY)
+        tells = self.detail and (denied or self.status is Status.FAILED)
         return f"{text} {self.detail}" if tells else text
 
     def raise_for_status(self) -> Outcome:
