@@ -88,7 +88,10 @@ def test_installed_wheel_imports_without_extras(checkout: Path, tmp_path: Path) 
     """The unpacked wheel imports, integrations too, where none of the optional dependencies can be found."""
     with zipfile.ZipFile(build(checkout, "wheel", tmp_path)) as archive:
         archive.extractall(tmp_path / "site")
-    optional = "stripe starlette uvicorn httptools httpx rich hypothesis pytest benchmarks tests"
+    optional = (
+        "stripe starlette uvicorn httptools httpx rich hypothesis pytest benchmarks tests anthropic openai langchain langchain_core "
+        "langgraph agents google mcp fastmcp pydantic_ai"
+    )
     code = f"""
 import importlib, pkgutil, sys
 class Absent:
