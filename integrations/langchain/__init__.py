@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 
 try:
     from interlock.integrations.langchain._adapter import ProtectedTools, protect_tools

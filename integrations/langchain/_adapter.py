@@ -18,14 +18,14 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from interlock.errors import ConfigurationError, NotSent
+from interlock import ConfigurationError, NotSent
 from interlock.extend import Answer, ToolFailed, ToolGate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interlock.config import ToolsConfig
-    from interlock.decorator import Recovery
+    from interlock import Recovery
+    from interlock.extend import ToolsConfig
 
 _KEPT = (
     "name",
@@ -183,13 +183,13 @@ class GatedTool(BaseTool):
         """As `func`, of an async tool."""
         return getattr(self.inner, "coroutine", None)
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the framework's name
         """Do it once, through the gate."""
         arguments, live = self._take(input, config, kwargs)
         answer = self.gate.call(self.name, arguments, context=live, evidence=ids_of_call(live))
         return self._give(answer, live)
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the framework's name
         """As `invoke`, without blocking the event loop."""
         arguments, live = self._take(input, config, kwargs)
         answer = await self.gate.acall(self.name, arguments, context=live, evidence=ids_of_call(live))
@@ -369,7 +369,7 @@ def _payload_names(tool: BaseTool) -> frozenset[str] | None:
     if isinstance(schema, dict):
         properties = schema.get("properties")
         return frozenset(properties) if isinstance(properties, dict) else None
-    return frozenset(schema.model_fields)
+    return frozenset(getattr(schema, "model_fields", {}))
 
 
 def _injected_names(tool: BaseTool) -> frozenset[str]:
@@ -380,7 +380,7 @@ def _injected_names(tool: BaseTool) -> frozenset[str]:
         return frozenset()
     return frozenset(
         name
-        for name, declared in schema.model_fields.items()
+        for name, declared in getattr(schema, "model_fields", {}).items()
         if name not in names and declared.is_required() and not _is_call_id(declared)
     )
 

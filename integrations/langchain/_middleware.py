@@ -1,6 +1,7 @@
 """`InterlockMiddleware`: the gate as one line of `create_agent(middleware=[...])`.
 
-It exchanges each request's tool for the gated one, so the gate stands where the tool is run: behind edits of other middleware, behind retries.
+It exchanges each request's tool for the gated one, so the gate stands where the tool is run: behind what other middleware edits, behind
+its retries.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from interlock.integrations.langgraph._adapter import ToolCallGate
 log = logging.getLogger("interlock")
 
 
-class InterlockMiddleware(ToolCallGate, AgentMiddleware):  # type: ignore[type-arg]  # any state, any context
+class InterlockMiddleware(ToolCallGate, AgentMiddleware):
     """Put an agent's tools with outside effects behind the gate.
 
     List it last, which is innermost: a middleware behind it can still answer in the tool's stead, or exchange the tool. If it is not

@@ -14,19 +14,16 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
-from interlock.errors import ConfigurationError
-from interlock.function import EffectFunction
+from interlock import ConfigurationError, EffectFunction, Outcome, Status
 from interlock.integrations.langchain._adapter import ids_of, protect_tools
-from interlock.outcomes import Outcome, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from langgraph.prebuilt.tool_node import ToolCallRequest
 
-    from interlock.config import ToolsConfig
-    from interlock.decorator import Recovery
-    from interlock.extend import ToolGate
+    from interlock import Recovery
+    from interlock.extend import ToolGate, ToolsConfig
 
 log = logging.getLogger("interlock")
 

@@ -34,7 +34,9 @@ class ScriptedModel(BaseChatModel):
     def bind_tools(self, tools: Any, **kwargs: Any) -> ScriptedModel:
         return self
 
-    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
         told = messages and isinstance(messages[-1], ToolMessage)
         message = AIMessage("done") if told else AIMessage("", tool_calls=self.calls)
         return ChatResult(generations=[ChatGeneration(message=message)])
@@ -87,9 +89,7 @@ class LangChainDriver(IntegrationDriver):
         self.behind.close()
 
     def agent(self, calls: Sequence[ModelCall], saver: Any, *middleware: Any) -> Any:
-        return create_agent(
-            scripted(calls), self.tools, middleware=[*middleware, *self.middleware], checkpointer=saver
-        )
+        return create_agent(scripted(calls), self.tools, middleware=[*middleware, *self.middleware], checkpointer=saver)
 
     @contextlib.contextmanager
     def saver(self) -> Iterator[SqliteSaver]:
@@ -132,9 +132,7 @@ class LangChainDriver(IntegrationDriver):
     def stream(self, calls: Sequence[ModelCall], *, thread: str = "thread-1") -> list[Told]:
         with self.saver() as saver:
             agent = self.agent(calls, saver)
-            state: Any = None
-            for state in agent.stream(self.question, self.config(thread), stream_mode="values"):
-                pass
+            *_, state = agent.stream(self.question, self.config(thread), stream_mode="values")
         return told(state, calls)
 
     def resume(self, calls: Sequence[ModelCall], *, thread: str = "thread-1") -> list[Told]:
@@ -169,7 +167,8 @@ class LangChainDriver(IntegrationDriver):
 
     def _decide(self, decision: dict[str, Any], calls: Sequence[ModelCall], thread: str) -> list[Told]:
         checkpoint = json.loads((self.place.state / f"{thread}.json").read_text())
-        answer = Command(resume={"decisions": [decision] * len(calls)})
+        per_call = self.hitl.get("interrupt_mode") == "per_call"
+        answer = Command(resume=decision if per_call else {"decisions": [decision] * len(calls)})
         return told(self.go(answer, calls, thread, self.reviewer, checkpoint=checkpoint), calls)
 
 
@@ -186,6 +185,7 @@ class ExitDriver(LangChainDriver):
     """As `LangChainDriver`, with the durability that keeps nothing of a run that was killed."""
 
     durability: ClassVar[str] = "exit"
+    resume = IntegrationDriver.resume
     not_applicable: ClassVar[Mapping[str, str]] = {
         "resume": 'durability="exit" writes nothing before the run ends, so LangGraph has nothing to resume'
     }
