@@ -22,8 +22,8 @@ from benchmarks.performance.sample import in_us, median, quantile, spread_us
 from benchmarks.performance.subject import Subject, new_order, opened
 
 MOST_RATIO = 1.5
-WARM_UP = 600
-"""Calls of each before the clock starts; the floor's log wraps after 500 of them, the gate's after `CHECKPOINT_PAGES` / 7."""
+WARM_UP = 800
+"""Calls of each before the clock starts; the floor's log wraps after 500 of them, the gate's after `CHECKPOINT_PAGES` / 3.1."""
 LONGEST_S = 12.0
 """A part of the run ends after this, if it has `FEWEST` samples: on a disk that others keep busy a commit may take 4 ms."""
 FEWEST = 300

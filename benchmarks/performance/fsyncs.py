@@ -23,7 +23,7 @@ from benchmarks.harness.document import Measure
 WANTED = 2
 DATABASE, LOG = "journal.db", "journal.db-wal"
 STRETCH, LONG = 200, 4000
-"""Effects in the stretch without a checkpoint (2,000 pages of log, seven an effect, make one), and in the one with checkpoints."""
+"""Effects in the stretch without a checkpoint (2,000 pages of log, three an effect, make one), and in the one with checkpoints."""
 
 SHIM = r"""
 #define _GNU_SOURCE

@@ -30,7 +30,7 @@ LEAST_PER_S = 4000
 COMMIT_S = 0.0001
 """The commit at which `LEAST_PER_S` is wanted, in seconds."""
 MEMORY = Path("/dev/shm")
-WARM_UP = 600
+WARM_UP = 800
 
 
 @dataclass(frozen=True)
