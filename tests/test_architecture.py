@@ -258,7 +258,7 @@ def _purity(module: Module) -> Iterator[str]:
 def _public_only(module: Module, known: frozenset[str], public: frozenset[str] | None) -> Iterator[str]:
     allowed = {"interlock", "interlock.extend"}
     if module.layer == "examples":
-        allowed |= {"interlock.testing", "interlock.integrations", "interlock.targets"}
+        allowed |= {"interlock.testing", "interlock.integrations", "interlock.targets", "interlock.tools"}
     where = f"{module.path}:{{}}: {module.layer} use public names only, not"
     for item in module.imports():
         target = item.target(known)

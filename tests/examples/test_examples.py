@@ -13,6 +13,7 @@ STORIES = sorted(path.parent.name for path in EXAMPLES.glob("*/main.py"))
 ENDS_WITH = {
     "refund": "refunded in all: $20",
     "stripe_refund": "as wanted: 12 of 12",
+    "tool_loop": "refunded exactly once: 2 of 2",
     "mail": "mails that left: ['ada', 'bob']",
 }
 

@@ -1,0 +1,208 @@
+"""Tools of Anthropic's tool runner behind the gate: a runnable tool goes in, a runnable tool comes out.
+
+The runner knows a tool by its base class and calls nothing but `call(input)`; a tool gets no id of its call. Owns that translation. It must
+not know order, journal, retries or clocks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from anthropic.lib.tools import (
+    BetaAsyncBuiltinFunctionTool,
+    BetaAsyncFunctionTool,
+    BetaBuiltinFunctionTool,
+    BetaFunctionTool,
+    ToolError,
+)
+
+from interlock import ConfigurationError, NotSent
+from interlock.extend import Answer, Recovery, ToolGate, ToolsConfig, plain
+
+_RUNNABLE = (BetaFunctionTool, BetaAsyncFunctionTool, BetaBuiltinFunctionTool, BetaAsyncBuiltinFunctionTool)
+_ASYNC = (BetaAsyncFunctionTool, BetaAsyncBuiltinFunctionTool)
+
+
+@dataclasses.dataclass(slots=True)
+class _Live:
+    """What of one call is not payload: the content that the tool itself gave, in the call that ran it."""
+
+    tool: str
+    content: Any = None
+
+
+class _Face:
+    """What of a tool the model and the runner see: that of the tool inside, without the argument that the gate fills in."""
+
+    inner: Any
+    _hidden: str | None
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        name: str = self.inner.name
+        return name
+
+    def to_dict(self) -> Any:
+        """The tool as the model is told of it."""
+        told = dict(self.inner.to_dict())
+        schema = told.get("input_schema")
+        if self._hidden is not None and isinstance(schema, Mapping) and self._hidden in schema.get("properties", {}):
+            properties = {name: how for name, how in schema["properties"].items() if name != self._hidden}
+            required = [name for name in schema.get("required", []) if name != self._hidden]
+            told["input_schema"] = {**schema, "properties": properties, "required": required}
+        return told
+
+
+class GatedBetaTool(_Face, BetaBuiltinFunctionTool):
+    """A tool of the sync runner, behind the gate."""
+
+    def __init__(self, inner: Any, gate: ToolGate) -> None:
+        self.inner = inner
+        self._gate = gate
+        self._hidden = gate.argument_of_gate(inner.name)
+
+    def call(self, input: object) -> Any:  # noqa: A002 - the name that the runner gives it
+        """Do it once. A refusal is a `ToolError`, which the runner tells the model as an error result."""
+        live = _Live(self.name)
+        return _given(self._gate.call(self.name, _arguments(input), context=live), live)
+
+
+class GatedAsyncBetaTool(_Face, BetaAsyncBuiltinFunctionTool):
+    """A tool of the async runner, behind the gate."""
+
+    def __init__(self, inner: Any, gate: ToolGate) -> None:
+        self.inner = inner
+        self._gate = gate
+        self._hidden = gate.argument_of_gate(inner.name)
+
+    async def call(self, input: object) -> Any:  # noqa: A002 - the name that the runner gives it
+        """Do it once. A refusal is a `ToolError`, which the runner tells the model as an error result."""
+        live = _Live(self.name)
+        return _given(await self._gate.acall(self.name, _arguments(input), context=live), live)
+
+
+class ProtectedBetaTools(list[Any]):
+    """The tools of a runner, those with outside effects behind the gate. A list like any other, with `recover()`.
+
+    Attributes:
+        gate: the `ToolGate` behind it.
+    """
+
+    def __init__(self, tools: Iterable[Any], gate: ToolGate) -> None:
+        super().__init__(tools)
+        self.gate = gate
+
+    def recover(self) -> Recovery:
+        """Settle what a crash left open: once on start.
+
+        **Durable when** this returns: every outcome but IN_FLIGHT.
+        **If the process dies** meanwhile: the next recovery starts over from the record.
+        """
+        return self.gate.recover()
+
+    async def arecover(self) -> Recovery:
+        """As `recover`, without blocking the event loop."""
+        return await self.gate.arecover()
+
+    def close(self) -> None:
+        """Give up the gate."""
+        self.gate.close()
+
+
+def protect_beta_tools(
+    tools: Iterable[Any],
+    config: ToolsConfig | Mapping[str, Any] | str | os.PathLike[str],
+    *,
+    journal: Any = None,
+) -> ProtectedBetaTools:
+    """Put the tools with outside effects behind the gate, and leave the others as they are.
+
+    Args:
+        tools: what `tool_runner(tools=...)` takes: `@beta_tool` and `@beta_async_tool` functions, tools of one's own classes, and plain
+            definitions of server tools. Those that premises and look-ups ask are among them.
+        config: which of them are gated and how: a dict, a `.json` or `.toml` file, or a `ToolsConfig` (docs/config.md).
+        journal: where the journal lives, if not where the configuration says.
+
+    Returns:
+        The same tools in the same order, as a list with `recover()`.
+
+    Raises:
+        ConfigurationError: an option or a tool does not exist, or a gated tool is one that the runner cannot run.
+    """
+    listed = list(tools)
+    runnable: dict[str, Any] = {}
+    for tool in listed:
+        if not isinstance(tool, _RUNNABLE):
+            continue
+        if isinstance(tool, GatedBetaTool | GatedAsyncBetaTool):
+            raise ConfigurationError(f"the tool {tool.name!r} is behind a gate already.")
+        if tool.name in runnable:
+            raise ConfigurationError(f"two tools are named {tool.name!r}; the gate could not tell which one to call.")
+        runnable[tool.name] = tool
+    gate = ToolGate(config, tools={name: _entrance(tool) for name, tool in runnable.items()}, journal=journal)
+
+    def outside(tool: Any) -> Any:
+        if not isinstance(tool, _RUNNABLE) or not gate.is_gated(tool.name):
+            return tool
+        return GatedAsyncBetaTool(tool, gate) if isinstance(tool, _ASYNC) else GatedBetaTool(tool, gate)
+
+    return ProtectedBetaTools(map(outside, listed), gate)
+
+
+def _entrance(tool: Any) -> Any:
+    """How the gate calls a tool of the runner."""
+    if isinstance(tool, _ASYNC):
+
+        async def acall(arguments: dict[str, Any], context: Any) -> Any:
+            _fits(tool, arguments)
+            return _kept(await tool.call(arguments), tool, context)
+
+        return acall
+
+    def call(arguments: dict[str, Any], context: Any) -> Any:
+        _fits(tool, arguments)
+        return _kept(tool.call(arguments), tool, context)
+
+    return call
+
+
+def _fits(tool: Any, arguments: Mapping[str, Any]) -> None:
+    """Arguments that do not fit the tool's schema never reach its body, so nothing has been sent."""
+    schema = getattr(tool, "input_schema", None)
+    if not isinstance(schema, Mapping):
+        return
+    missing = [name for name in schema.get("required", []) if name not in arguments]
+    unknown = [name for name in arguments if name not in schema.get("properties", {})]
+    if missing or (unknown and schema.get("additionalProperties") is False):
+        what = f"the argument {missing[0]!r} is missing" if missing else f"there is no argument {unknown[0]!r}"
+        raise NotSent(f"{tool.name} was not called: {what}.", reason="bad_arguments")
+
+
+def _kept(content: Any, tool: Any, context: Any) -> Any:
+    if not isinstance(content, str):
+        content = list(content)  # blocks may come from an iterator, which is read once
+    if isinstance(context, _Live) and context.tool == tool.name:
+        context.content = content
+    if not isinstance(content, str) and len(content) == 1 and content[0].get("type") == "text":
+        content = content[0]["text"]
+    return plain(content)
+
+
+def _given(answer: Answer, live: _Live) -> Any:
+    if answer.is_error:
+        raise ToolError(answer.message)
+    if live.content is not None:
+        return live.content
+    value = answer.value
+    if isinstance(value, list) and value and all(isinstance(block, dict) and "type" in block for block in value):
+        return value  # the blocks that the tool gave
+    return answer.message
+
+
+def _arguments(given: object) -> Any:
+    return json.loads(given) if isinstance(given, str) else given

@@ -1,0 +1,158 @@
+"""`ResponsesToolRunner` behind the gate, on the real SDK and a local service that speaks the Responses API."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import OpenAI, pydantic_responses_function_tool
+from openai.lib.responses_tool_runner import RegisteredFunction, ResponsesToolLedger, ResponsesToolRunner
+from pydantic import BaseModel
+
+from interlock import ConfigurationError
+from interlock.integrations.openai import protect_functions
+from interlock.testing.ledger import RefundService
+
+
+class create_refund(BaseModel):
+    """Refund an order."""
+
+    order_id: str
+    amount: int
+
+
+class find_refund(BaseModel):
+    """Find a refund."""
+
+    reference: str
+
+
+CONFIG: dict[str, Any] = {
+    "tools": {
+        "create_refund": {
+            "key": ["order_id"],
+            "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "found"},
+            "settle_after": 0.05,
+        }
+    }
+}
+
+
+class Died(BaseException):
+    """The process dies here, as far as the runner and the gate can tell."""
+
+
+class Scripted(BaseHTTPRequestHandler):
+    """Calls create_refund until an output for it is in the input; then it is done."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        outputs = [item for item in body["input"] if item.get("type") == "function_call_output"]
+        item: dict[str, Any] = {
+            "type": "function_call",
+            "id": "fc_1",
+            "call_id": "call_1",
+            "name": "create_refund",
+            "arguments": '{"order_id": "881", "amount": 20}',
+            "status": "completed",
+        }
+        if outputs:
+            text = {"type": "output_text", "text": outputs[-1]["output"], "annotations": []}
+            item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
+        answer = json.dumps(
+            {"id": "resp_1", "object": "response", "created_at": 0, "status": "completed", "model": "scripted", "output": [item],
+             "parallel_tool_calls": False, "tool_choice": "auto", "tools": []}
+        ).encode()  # fmt: skip
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+
+@pytest.fixture
+def client() -> Iterator[OpenAI]:
+    """The SDK on a scripted model."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield OpenAI(base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key="x")
+    server.shutdown()
+    server.server_close()
+
+
+def functions(service: RefundService, dies: list[str] | None = None) -> list[RegisteredFunction]:
+    """The runner's functions over a refund service; `dies` says where, once."""
+
+    def refund(arguments: Any, idempotency_key: str = "") -> str:
+        where = dies.pop() if dies else ""
+        if where == "before":
+            raise Died
+        made = service.create_refund(arguments.order_id, arguments.amount, idempotency_key)
+        if where == "after":
+            raise Died
+        return json.dumps(made)
+
+    def find(arguments: Any) -> str:
+        return json.dumps(service.find_refund(arguments.reference))
+
+    return [
+        RegisteredFunction.from_tool(pydantic_responses_function_tool(create_refund), execute=refund),
+        RegisteredFunction.from_tool(pydantic_responses_function_tool(find_refund), execute=find),
+    ]
+
+
+def run(client: OpenAI, protected: Any, saved: list[Any], resume: Any = None) -> str:
+    """Run the runner with a ledger; the final text."""
+    ledger = ResponsesToolLedger(run_id="run-1", save=saved.append, resume_from=resume)
+    params: Any = {"model": "scripted", "input": [{"role": "user", "content": "refund 881"}], "tools": []}
+    return ResponsesToolRunner(functions=list(protected)).run(client, params, max_steps=4, ledger=ledger).output_text
+
+
+def test_runner_lands_once_and_replays(client: OpenAI, tmp_path: Path) -> None:
+    """A run refunds once, and a second run of the same request is told the first refund."""
+    service = RefundService(tmp_path / "service")
+    protected = protect_functions(functions(service), CONFIG, journal=tmp_path / "journal")
+    protected.recover()
+    first, second = run(client, protected, []), run(client, protected, [])
+    assert first == second
+    assert len(service.refunds()) == 1
+    protected.close()
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_pending_ledger_is_reconciled(where: str, client: OpenAI, tmp_path: Path) -> None:
+    """A run that died in the call leaves a pending checkpoint; reconciled through the gate it resumes, and there is one refund."""
+    service = RefundService(tmp_path / "service")
+    saved: list[Any] = []
+    protected = protect_functions(functions(service, [where]), CONFIG, journal=tmp_path / "journal")
+    with pytest.raises(Died):
+        run(client, protected, saved)
+    protected.close()
+    assert saved[-1]["phase"] == "pending"
+
+    again = protect_functions(functions(service), CONFIG, journal=tmp_path / "journal")
+    again.recover()
+    with pytest.raises(ValueError, match="reconcile pending work"):
+        run(client, again, [], resume=saved[-1])
+    boundary = again.reconcile(saved[-1])
+    text = run(client, again, [], resume=boundary)
+    (refund,) = service.refunds()
+    assert refund["id"] in text
+    assert again.reconcile(boundary) == boundary
+    again.close()
+
+
+def test_unknown_function_is_refused_when_it_is_built(tmp_path: Path) -> None:
+    """A gated function that was left out is refused at once."""
+    with pytest.raises(ConfigurationError, match="was not handed over"):
+        protect_functions(functions(RefundService(tmp_path))[1:], CONFIG, journal=tmp_path / "journal")
