@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import stripe
+
 from benchmarks.harness.document import load
 from benchmarks.harness.stripe_place import ROOT, StripePlace
 from benchmarks.harness.stripe_wire import Service
@@ -96,7 +98,12 @@ def audit(document: Json, place: StripePlace) -> tuple[list[str], int, dict[str,
             continue
         audited += 1
         where = f"cell {number} ({cell['row']}, {column_of(cell)}, {cell['crash']})"
-        findings.extend(f"{where}: {what}" for what in check(cell, place, reader))
+        try:
+            findings.extend([f"{where}: {what}" for what in check(cell, place, reader)])
+        except stripe.InvalidRequestError as error:
+            findings.append(f"{where}: the service does not know what it names: {error.user_message or error}")
+        except KeyError as error:
+            findings.append(f"{where}: it lacks {error}, without which it cannot be checked")
     return findings, audited, skipped
 
 
@@ -106,10 +113,11 @@ def check(cell: Json, place: StripePlace, reader: str) -> Iterator[str]:
     for name, now in told.items():
         if name in cell and cell[name] is not None and cell[name] != now:
             yield f"{name} is recorded as {cell[name]!r}; the service says {now!r}"
-    if reader == "refunds" or "ids" in told:
-        yield from _check_answer(cell, _own(cell, told, place, reader))
+    own = _own(cell, told, place, reader) if reader == "refunds" or "ids" in told else None
+    if own is not None:
+        yield from _check_answer(cell, own)
     yield from _check_wanted(cell)
-    yield from _check_receipt(cell)
+    yield from _check_receipt(cell, own)
 
 
 def _own(cell: Json, told: Json, place: StripePlace, reader: str) -> dict[str, int]:
@@ -154,7 +162,7 @@ def _check_wanted(cell: Json) -> Iterator[str]:
 _WANTED = {"outcome": "outcome", "minor": "money_minor", "verdict": "verdict"}
 
 
-def _check_receipt(cell: Json) -> Iterator[str]:
+def _check_receipt(cell: Json, own: Mapping[str, int] | None) -> Iterator[str]:
     if not cell.get("receipt"):
         return
     try:
@@ -173,3 +181,6 @@ def _check_receipt(cell: Json) -> Iterator[str]:
     claims_landed = claim_of(str(cell["outcome"]).split("+")[-1]) is Claim.LANDED
     if landed != claims_landed:
         yield f"the receipt ends {'landed' if landed else 'not landed'}, the outcome is {cell['outcome']}"
+    unnamed = [one for one in own or () if landed and one not in "".join(receipt.bodies)]
+    if unnamed:
+        yield f"the receipt says that it landed and does not name {', '.join(unnamed)}, which the service has"

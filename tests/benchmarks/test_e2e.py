@@ -76,6 +76,8 @@ def test_the_audit_agrees_with_an_honest_result(result: tuple[Path, dict[str, An
         ("money_minor", 2500, "money_minor is recorded as 2500"),
         ("refunds", 2, "refunds is recorded as 2"),
         ("refund_ids", ["re_other"], "refund_ids"),
+        ("refund", "re_other", "names re_other"),
+        ("payment", "pi_other", "money_minor is recorded as 2000; the service says 0"),
         ("answer_true", False, "answer_true is recorded as False"),
         ("outcome", "REFUSED:lease_at_recovery", "answer_true is recorded as True"),
         ("as_wanted", False, "as_wanted is recorded as False"),

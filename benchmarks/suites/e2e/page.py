@@ -42,7 +42,10 @@ def report(engine: Engine, cells: Sequence[Cell]) -> Report:
             Table(title="The seven rows", where={"row": list(COUNTED)}),
             Table(
                 title="Shown for themselves",
-                text="Where nobody can know, and what the declared rule costs. Nothing is counted here but the honest AMBIGUOUS.",
+                text=(
+                    "Where nobody can know, and what the declared rule costs. Nothing is wanted here but the honest AMBIGUOUS; the price's "
+                    "cells are not judged, and their sign says no more than that."
+                ),
                 where={"row": [row.name for row in ROWS if not row.is_counted]},
             ),
         ],
