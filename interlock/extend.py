@@ -38,7 +38,7 @@ from interlock.config import EFFECT_ID, Match, ToolConfig, ToolsConfig, load
 from interlock.declaration import ExceptionTypes
 from interlock.decorator import Interlock, Recovery
 from interlock.effects import History
-from interlock.errors import BadInput, CallbackFailed, ConfigurationError
+from interlock.errors import BadInput, CallbackFailed, ConfigurationError, NotSent, Rejected, Unanswered
 from interlock.function import EffectFunction
 from interlock.journal import Journal
 from interlock.outcomes import Outcome, Status
@@ -47,18 +47,22 @@ from interlock.rules.values import is_text, storable, text_of
 
 __all__ = [
     "Answer",
+    "ConfigurationError",
     "Effect",
     "EffectFunction",
     "History",
     "Interlock",
     "Journal",
+    "NotSent",
     "Outcome",
     "Recovery",
+    "Rejected",
     "ToolCall",
     "ToolConfig",
     "ToolFailed",
     "ToolGate",
     "ToolsConfig",
+    "Unanswered",
     "is_async",
     "load",
     "plain",

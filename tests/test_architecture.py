@@ -51,9 +51,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     (
         "integrations",
         # Beside the folder, the forwarders: names of a dozen lines under which people import a wrapper.
-        frozenset(
-            {"interlock.integrations", "interlock.langchain_tools", "interlock.mcp_proxy", "interlock.temporal"}
-        ),
+        frozenset({"interlock.integrations", "interlock.langchain_tools", "interlock.mcp_proxy", "interlock.temporal"}),
     ),
     ("examples", frozenset({"examples"})),
     ("benchmarks", frozenset({"benchmarks"})),
@@ -78,6 +76,14 @@ IMPURE_METHODS = frozenset({"now", "utcnow", "today", "uuid1", "uuid4"})
 # The one way upwards: taken when called, never at load. Each needs a reason, and goes when it is no longer used.
 ASKS_UPWARD = {
     ("interlock.outcomes", "interlock.receipts"): "Outcome.receipt() builds the receipt from the history it carries",
+}
+
+# A module that nobody imports but who runs it anyway: not even the package that it stands in. Each needs a reason.
+RUN_BY = {
+    (
+        "interlock.testing.integration",
+        "pytest",
+    ): "IntegrationContract is a class of pytest tests, imported by tests alone"
 }
 
 FORBIDDEN_NAMES = frozenset({"util", "utils", "common", "helper", "helpers", "misc"})
@@ -236,7 +242,12 @@ def _direction(module: Module, known: frozenset[str]) -> Iterator[str]:
                 yield f"{where} {target}, which has no place in LAYERS"
             elif RANK[layer] > RANK[module.layer] or {layer, module.layer} == {"examples", "benchmarks"}:
                 yield f"{where} {target} ({layer})"
-        elif module.layer in CORE and top not in sys.stdlib_module_names and top not in CORE_IMPORTS:
+        elif (
+            module.layer in CORE
+            and top not in sys.stdlib_module_names
+            and top not in CORE_IMPORTS
+            and (module.name, top) not in RUN_BY
+        ):
             yield f"{where} {target}; the core depends on {', '.join(sorted(CORE_DEPENDENCIES))} and nothing else"
 
 
