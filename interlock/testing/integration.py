@@ -447,6 +447,7 @@ class IntegrationContract:
         """The model was told the refund itself, not as an error."""
         answer = self.one(told)
         assert refund["id"] in answer.text, answer
+        assert refund["reference"], f"it was sent without the effect's id: {refund}"
         assert refund["reference"] in answer.text, answer
         assert answer.is_error is not True, answer
 
