@@ -1,0 +1,134 @@
+"""One client's connection: its lines, the server's lines, and which of them the gate sees.
+
+Every byte that is not a gated `tools/call`, or the list of tools, passes as it came, in either direction: requests of the server to its
+client, progress, notifications, batches, and whatever a later version of the protocol adds. It must not know what the gate decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from interlock.integrations.mcp._face import show_tools
+from interlock.integrations.mcp._frame import (
+    Malformed,
+    Message,
+    UpstreamGone,
+    answer,
+    id_of,
+    is_answer,
+    is_request,
+    meta_of,
+    params_of,
+    read,
+    write,
+)
+from interlock.integrations.mcp._gateway import Gateway
+from interlock.integrations.mcp._upstream import Upstream
+
+
+class Connection:
+    """What passes between one client and its process of the server.
+
+    Args:
+        gateway: the gate.
+        send: writes a line to the client.
+        evidence: ids of the connection, for the record.
+    """
+
+    upstream: Upstream
+
+    def __init__(
+        self, gateway: Gateway, send: Callable[[bytes], None], evidence: Mapping[str, Any] | None = None
+    ) -> None:
+        self._gateway = gateway
+        self._send = send
+        self._evidence = dict(evidence or {})
+        self._lists: set[str] = set()
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    async def open(self) -> None:
+        """Start the server's process of this connection."""
+        self.upstream = await Upstream.start(self._gateway.command, self._take_from_server)
+
+    async def finish(self) -> None:
+        """The client has gone: let end what has left, then end the server's process."""
+        while self._running:
+            await asyncio.wait(self._running.values())
+        await self.upstream.close()
+
+    def take(self, line: bytes) -> None:
+        """A line of the client's."""
+        if not line.strip():
+            return
+        try:
+            message = read(line)
+        except Malformed as error:
+            # Not handed on: another reader might find a gated call in it.
+            failure = {"code": -32700, "message": f"Parse error: {error}"}
+            self._send(write({"jsonrpc": "2.0", "id": None, "error": failure}))
+            return
+        if isinstance(message, list):
+            self._take_batch(message, line)
+        elif isinstance(message, dict) and self._is_ours(message):
+            self._take_own(message)
+        else:
+            self._note(message)
+            self._forward(line)
+
+    def _take_batch(self, batch: list[Any], line: bytes) -> None:
+        own = [message for message in batch if isinstance(message, dict) and self._is_ours(message)]
+        rest = [message for message in batch if message not in own]
+        for message in rest:
+            self._note(message)
+        if not own:
+            self._forward(line)
+        elif rest:
+            self._forward(write(rest))
+        for message in own:
+            self._take_own(message)
+
+    def _is_ours(self, message: Message) -> bool:
+        """Whether the server must not see a message as it came."""
+        method, params = message.get("method"), params_of(message)
+        if method == "tools/call":
+            return self._gateway.is_gated(params)
+        return method == "notifications/cancelled" and json.dumps(params.get("requestId")) in self._running
+
+    def _take_own(self, message: Message) -> None:
+        if message["method"] == "notifications/cancelled":
+            self._running[json.dumps(params_of(message).get("requestId"))].cancel()
+        elif is_request(message):
+            own = id_of(message)
+            task = asyncio.ensure_future(self._call(message))
+            self._running[own] = task
+            task.add_done_callback(lambda _: self._running.pop(own, None))
+        # A call without an id asks for no answer, so nobody would learn what became of it: it is not made.
+
+    async def _call(self, message: Message) -> None:
+        params = params_of(message)
+        evidence = {**self._evidence, "request_id": message["id"]}
+        token = meta_of(params).get("progressToken")
+        result = await self._gateway.call(params, self.upstream, {**evidence, "progress_token": token})
+        self._send(write(answer(message, result)))
+
+    def _note(self, message: Any) -> None:
+        if is_request(message) and message["method"] == "tools/list":
+            self._lists.add(id_of(message))
+
+    def _forward(self, line: bytes) -> None:
+        try:
+            self.upstream.send(line)
+        except UpstreamGone:
+            pass  # the connection ends, as it would without us between the two
+
+    def _take_from_server(self, line: bytes, message: Any) -> None:
+        batch = message if isinstance(message, list) else [message]
+        lists = [one for one in batch if is_answer(one) and id_of(one) in self._lists]
+        for one in lists:
+            self._lists.discard(id_of(one))
+            if isinstance(one.get("result"), dict):
+                one["result"] = show_tools(one["result"], self._gateway.faces)
+        self._send(write(message) if lists else line)

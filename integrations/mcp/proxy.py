@@ -1,0 +1,97 @@
+"""The proxy's command: `python -m interlock.mcp_proxy --config interlock.mcp.json -- python payments_server.py`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import queue
+import sys
+import threading
+from collections.abc import Sequence
+
+from interlock.errors import ConfigurationError, JournalError
+from interlock.extend import ToolsConfig, load
+from interlock.integrations.mcp._gateway import Gateway
+from interlock.integrations.mcp._stdio import Connection
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the proxy until its client goes.
+
+    Returns:
+        0, the server's own exit code if that ended first, or 2 if the configuration cannot be kept.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m interlock.mcp_proxy",
+        description="An MCP server with its tools of outside effect behind the gate.",
+        usage="%(prog)s --config FILE [--http HOST:PORT] -- COMMAND [ARGUMENT ...]",
+    )
+    parser.add_argument("--config", required=True, metavar="FILE", help="which tools are gated and how: .json or .toml")
+    parser.add_argument("--http", metavar="HOST:PORT", help="serve streamable HTTP there, instead of standard input")
+    parser.add_argument("command", nargs="+", metavar="COMMAND", help="how the server behind it is started")
+    options = parser.parse_args(arguments)
+    try:
+        config = load(options.config)
+        return asyncio.run(_serve_stdio(config, options.command))
+    except (ConfigurationError, JournalError) as error:
+        print(f"interlock: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+async def _serve_stdio(config: ToolsConfig, command: Sequence[str]) -> int:
+    gateway = Gateway(command)
+    await gateway.open(config)
+    written = _Output()
+    connection = Connection(gateway, written.put)
+    await connection.open()
+    reading = asyncio.ensure_future(_read_input(connection))
+    await asyncio.wait({reading, connection.upstream.ended}, return_when=asyncio.FIRST_COMPLETED)
+    exit_code = 0 if reading.done() else connection.upstream.exit_code or 0
+    await connection.finish()
+    await gateway.close()
+    written.close()
+    if not reading.done():
+        # A thread waits for a line of a client that has not gone; nothing of ours is left to be done.
+        sys.stderr.flush()
+        os._exit(exit_code if exit_code >= 0 else 128 - exit_code)
+    return exit_code
+
+
+async def _read_input(connection: Connection) -> None:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            loop.call_soon_threadsafe(connection.take, line)
+        loop.call_soon_threadsafe(ended.set_result, None)
+
+    threading.Thread(target=read, daemon=True).start()
+    await ended
+
+
+class _Output:
+    """Lines to the client, written by a thread, so that a client that does not read stops nobody else."""
+
+    def __init__(self) -> None:
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+
+    def put(self, line: bytes) -> None:
+        self._lines.put(line)
+
+    def close(self) -> None:
+        self._lines.put(None)
+        self._thread.join(2.0)
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            try:
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
+            except (OSError, ValueError):
+                return  # the client has gone; what it asked for goes on
