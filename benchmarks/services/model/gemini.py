@@ -37,11 +37,19 @@ def read(body: Json) -> Turn:
             elif "text" in part and content.get("role") != "model":
                 texts.append(part["text"])
     tools = {
-        one["name"]: list(next((one[name] for name in _SCHEMAS if one.get(name)), {}).get("properties", {}))
+        one["name"]: list(_schema(one).get("properties", {}))
         for tool in body.get("tools") or ()
         for one in tool.get("functionDeclarations", ())
     }
     return Turn(text="\n".join(texts), tools=tools, results=results)
+
+
+def _schema(declaration: Json) -> Json:
+    for name in _SCHEMAS:
+        if declaration.get(name):
+            found: Json = declaration[name]
+            return found
+    return {}
 
 
 def write(body: Json, reply: Reply) -> Json:
