@@ -1,0 +1,320 @@
+"""What LangChain's own features and traps come to with tools behind the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
+from langchain.tools import ToolRuntime
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException, tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import InjectedState
+from langgraph.types import Command, interrupt
+
+from interlock import ConfigurationError
+from interlock.integrations.langchain import InterlockMiddleware, ProtectedTools, protect_tools
+from interlock.langchain_tools import protect_tools as forwarded
+
+
+class Model(BaseChatModel):
+    """Calls a tool once, then finishes."""
+
+    name_of_tool: str
+    arguments: dict[str, Any]
+    times: int = 1
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Model:
+        return self
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        told = sum(isinstance(message, ToolMessage) for message in messages)
+        call = {"name": self.name_of_tool, "args": self.arguments, "id": f"call_{told + 1}"}
+        message = AIMessage("done") if told >= self.times else AIMessage("", tool_calls=[call])
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+SENT: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent() -> None:
+    SENT.clear()
+
+
+def config(**more: Any) -> dict[str, Any]:
+    return {"tools": {"refund": {"key": ["order"], **more}}}
+
+
+def protected(tools: list[BaseTool], tmp_path: Path, **more: Any) -> ProtectedTools:
+    made = protect_tools(tools, config(**more), journal=str(tmp_path / "journal"))
+    made.recover()
+    return made
+
+
+def answers(state: dict[str, Any]) -> list[ToolMessage]:
+    return [message for message in state["messages"] if isinstance(message, ToolMessage)]
+
+
+def ask(tools: list[BaseTool], *middleware: AgentMiddleware, times: int = 1, **arguments: Any) -> list[ToolMessage]:
+    given = arguments or {"order": "881", "amount": 20}
+    agent = create_agent(Model(name_of_tool="refund", arguments=given, times=times), tools, middleware=middleware)
+    return answers(agent.invoke({"messages": [HumanMessage("refund it")]}))
+
+
+@tool
+def refund(order: str, amount: int) -> str:
+    """Refund an order."""
+    SENT.append((order, amount))
+    return f"refunded {amount}"
+
+
+@tool
+def weather(city: str) -> str:
+    """Say the weather."""
+    return f"rain in {city}"
+
+
+def test_forwarder_is_the_same_function() -> None:
+    """`interlock.langchain_tools` is another name of the wrapper."""
+    assert forwarded is protect_tools
+
+
+def test_a_tool_keeps_its_face(tmp_path: Path) -> None:
+    """Model and framework see the gated tool as they saw the tool; what is not gated is the very same object."""
+    gated, other = protected([refund, weather], tmp_path)
+    assert convert_to_openai_tool(gated) == convert_to_openai_tool(refund)
+    assert gated.name == "refund"
+    assert other is weather
+
+
+def test_called_by_hand_it_answers_as_the_tool_does(tmp_path: Path) -> None:
+    """Called without a tool call it gives the bare value, the first time and on a replay."""
+    (gated,) = protected([refund], tmp_path)
+    assert [gated.invoke({"order": "881", "amount": 20}) for _ in range(2)] == ["refunded 20"] * 2
+    assert asyncio.run(gated.ainvoke({"order": "881", "amount": 20})) == "refunded 20"
+    assert SENT == [("881", 20)]
+
+
+def test_there_is_no_way_past_the_gate(tmp_path: Path) -> None:
+    """`run` and `arun`, which go past `invoke`, are refused."""
+    (gated,) = protected([refund], tmp_path)
+    for call in (
+        lambda: gated.run({"order": "1", "amount": 1}),
+        lambda: asyncio.run(gated.arun({"order": "1", "amount": 1})),
+    ):
+        with pytest.raises(ConfigurationError, match="past the gate"):
+            call()
+    assert SENT == []
+
+
+def test_injected_arguments_are_no_payload(tmp_path: Path) -> None:
+    """What the framework injects reaches the tool and never the record, so another run with another state gets the recorded result."""
+
+    @tool("refund")
+    def with_injected(
+        order: str,
+        amount: int,
+        runtime: ToolRuntime,
+        call_id: Annotated[str, InjectedToolCallId],
+        messages: Annotated[list[Any], InjectedState("messages")],
+    ) -> str:
+        """Refund an order."""
+        SENT.append((order, amount, runtime.tool_call_id, call_id, len(messages)))
+        return f"refunded {amount}"
+
+    tools = protected([with_injected], tmp_path)
+    first, second = ask(tools), ask(tools, times=2)
+    assert SENT == [("881", 20, "call_1", "call_1", 2)]
+    assert [message.content for message in (*first, *second)] == ["refunded 20"] * 3
+
+
+def test_recovery_leaves_what_needs_a_run_to_the_run(tmp_path: Path) -> None:
+    """A tool that takes the runtime is not called by a recovery, which has none; the resumed run settles it with one send."""
+    lost = [True]
+
+    @tool("refund")
+    def with_runtime(order: str, amount: int, runtime: ToolRuntime, reference: str = "") -> str:
+        """Refund an order."""
+        if lost:
+            lost.clear()
+            raise TimeoutError("no answer")
+        SENT.append((order, amount, reference))
+        return f"refunded {amount}"
+
+    @tool
+    def find(reference: str) -> dict[str, Any]:
+        """Find a refund."""
+        return {"found": any(row[2] == reference for row in SENT)}
+
+    lookup = {"tool": "find", "arguments": {"reference": "$effect_id"}, "found": "found"}
+    tools = protected(
+        [with_runtime, find], tmp_path, lookup=lookup, idempotency_argument="reference", settle_after=0.01
+    )
+    assert [message.content for message in ask(tools)] == ["refunded 20"]
+    assert len(SENT) == 1
+
+
+def test_an_interrupt_in_a_tool_pauses_the_run(tmp_path: Path) -> None:
+    """A tool that asks a person before it acts pauses the run through the gate, and acts once when it is resumed, also twice."""
+
+    @tool("refund")
+    def asks_first(order: str, amount: int) -> str:
+        """Refund an order."""
+        if interrupt("refund it?") != "yes":
+            return "declined"
+        SENT.append((order, amount))
+        return f"refunded {amount}"
+
+    tools = protected([asks_first], tmp_path)
+    model = Model(name_of_tool="refund", arguments={"order": "881", "amount": 20})
+    agent = create_agent(model, tools, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    assert agent.invoke({"messages": [HumanMessage("refund it")]}, thread)["__interrupt__"]
+    frozen = agent.get_state(thread).config
+    states = [agent.invoke(Command(resume="yes"), frozen) for _ in range(2)]
+    assert [answers(state)[-1].content for state in states] == ["refunded 20"] * 2
+    assert SENT == [("881", 20)]
+
+
+def test_tool_retry_middleware_does_not_send_again(tmp_path: Path) -> None:
+    """A lost answer is not retried by ToolRetryMiddleware, and the model is told not to try again (langchain#40688)."""
+
+    @tool("refund")
+    def times_out(order: str, amount: int) -> str:
+        """Refund an order."""
+        SENT.append((order, amount))
+        raise TimeoutError("no answer")
+
+    retry = ToolRetryMiddleware(initial_delay=0.01, jitter=False)
+    for place, order in enumerate(([retry], [retry, "gate"], ["gate", retry])):
+        SENT.clear()
+        journal = str(tmp_path / str(place))
+        gate = InterlockMiddleware([times_out], config(), journal=journal)
+        tools: list[BaseTool] = (
+            [times_out] if "gate" in order else protect_tools([times_out], config(), journal=journal + "t")
+        )
+        (message,) = ask(tools, *(gate if step == "gate" else step for step in order))
+        assert len(SENT) == 1, order
+        assert message.status == "error"
+        assert "Do not try again" in str(message.content)
+        gate.close()
+
+
+def test_middleware_that_is_not_last_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A middleware listed after the gate's is told of, once; listed last it is silent."""
+
+    class Other(AgentMiddleware):
+        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return handler(request)
+
+    gate = InterlockMiddleware([refund], config(), journal=str(tmp_path / "journal"))
+    gate.recover()
+    with caplog.at_level(logging.WARNING, "interlock"):
+        ask([refund], Other(), gate)
+        assert not caplog.records
+        ask([refund], gate, Other(), times=2)
+    assert [record.getMessage()[:51] for record in caplog.records] == [
+        "InterlockMiddleware is not the last of the middlewa"
+    ]
+    assert SENT == [("881", 20)]
+
+
+def test_edits_by_an_inner_middleware_are_what_is_judged(tmp_path: Path) -> None:
+    """The gate stands where the tool is run, so what a middleware behind it makes of the arguments is what is judged and recorded."""
+
+    class Edit(AgentMiddleware):
+        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return handler(request.override(tool_call={**request.tool_call, "args": {"order": "881", "amount": 7}}))
+
+    gate = InterlockMiddleware([refund], config(), journal=str(tmp_path / "journal"))
+    gate.recover()
+    ask([refund], gate, Edit())
+    proposed = gate.gate.call("refund", {"order": "881", "amount": 7}).outcome.history
+    assert proposed is not None
+    assert proposed.entries[0].data["payload"]["arguments"] == {"order": "881", "amount": 7}
+    assert SENT == [("881", 7)]
+
+
+def test_an_error_that_the_tool_handles_is_not_success(tmp_path: Path) -> None:
+    """A tool that turns its exception into an answer is not taken for one that acted; declared so, it certainly did not."""
+
+    @tool("refund")
+    def declines(order: str, amount: int) -> str:
+        """Refund an order."""
+        raise ToolException("card declined")
+
+    declines.handle_tool_error = True
+    (unknown,) = ask(protected([declines], tmp_path / "a"))
+    assert unknown.artifact["interlock"]["status"] == "AMBIGUOUS"
+    (failed,) = ask(protected([declines], tmp_path / "b", rejected_on_error=True))
+    assert failed.artifact["interlock"]["status"].startswith("FAILED")
+    assert failed.status == "error"
+
+
+def test_artifact_of_the_first_answer_is_kept(tmp_path: Path) -> None:
+    """A tool with an artifact gives it in the call that ran it; a replay has the content."""
+
+    @tool("refund", response_format="content_and_artifact")
+    def with_artifact(order: str, amount: int) -> tuple[str, dict[str, Any]]:
+        """Refund an order."""
+        return f"refunded {amount}", {"order": order}
+
+    tools = protected([with_artifact], tmp_path)
+    first, second = ask(tools, times=2)
+    assert first.artifact == {"order": "881"}
+    assert [first.content, second.content] == ["refunded 20"] * 2
+
+
+def test_an_answer_that_updates_the_state_is_handed_on(tmp_path: Path) -> None:
+    """A tool that answers with a Command updates the state; a replay gives the model its message."""
+
+    @tool("refund")
+    def updates(order: str, amount: int, call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Refund an order."""
+        SENT.append((order, amount))
+        return Command(update={"messages": [ToolMessage(f"refunded {amount}", tool_call_id=call_id)]})
+
+    first, second = ask(protected([updates], tmp_path), times=2)
+    assert [first.content, second.content] == ["refunded 20"] * 2
+    assert SENT == [("881", 20)]
+
+
+@pytest.mark.parametrize(
+    ("tools", "configured", "said"),
+    [
+        ([refund], {"tools": {"refnud": {"key": ["order"]}}}, "refund"),
+        ([refund], {"tools": {"refund": {"key": ["order"], "premise": {}}}}, "premises"),
+        ([refund], {"tools": {}}, "gates no tool"),
+        ([refund, refund], config(), "two tools"),
+        ([lambda order: order], config(), "LangChain tools"),
+    ],
+)
+def test_mistakes_are_refused_at_the_door(
+    tools: list[Any], configured: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    """A misspelt tool or option switches nothing off: the list is not made (langchain#38838)."""
+    for make in (protect_tools, InterlockMiddleware):
+        with pytest.raises(ConfigurationError, match=said):
+            make(tools, configured, journal=str(tmp_path / "journal"))
+
+
+def test_a_gated_tool_is_not_gated_twice(tmp_path: Path) -> None:
+    """Protecting what is protected is refused."""
+    tools = protected([refund], tmp_path)
+    with pytest.raises(ConfigurationError, match="behind a gate already"):
+        protect_tools(tools, config(), journal=str(tmp_path / "other"))
