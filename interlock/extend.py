@@ -329,6 +329,37 @@ class ToolGate:
         return gated
 
 
+async def acall_effect(
+    effect: EffectFunction[Any],
+    arguments: Mapping[str, Any],
+    *,
+    decision: str = "",
+    evidence: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Do an effect that was declared with `@gate.effect` in a tool's stead, with a model's arguments, without blocking the event loop.
+
+    Args:
+        effect: the declared function, sync or async.
+        arguments: its arguments by name.
+        decision: names the decision, such as an approval's id. A refusal stands for its decision.
+        evidence: the framework's ids, by name. They stand on the record beside the proposal and decide nothing.
+
+    Returns:
+        The answer, whatever became of it: also for arguments that cannot be taken, and for facts that cannot be read.
+
+    Raises:
+        JournalError: the journal could not do its part.
+
+    **Durable when** this returns: what was sent and what came back, or why nothing was.
+    **If the process dies** before that: the `recover()` of the effect's `Interlock`, or the next call with the same key, settles it.
+    """
+    try:
+        outcome = await effect.asubmit((), dict(arguments), decision=decision, origin=_origin(evidence))
+    except (BadInput, CallbackFailed) as error:
+        return _not_taken(effect.name, error)
+    return _answer(outcome)
+
+
 class _Gated:
     """One gated tool: its configuration made into an effect."""
 

@@ -1,0 +1,151 @@
+"""`protect_tools`: a `BaseTool` goes in, a `BaseTool` comes out, and only what happens at the call differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from google.adk.agents import BaseAgent
+from google.adk.tools import BaseTool, ToolContext
+from google.adk.tools.base_toolset import BaseToolset
+
+from interlock.errors import ConfigurationError
+from interlock.integrations.adk._adapter import as_tool
+from interlock.integrations.adk._guard import Guard
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from google.adk.models import LlmRequest
+    from google.genai import types
+
+    from interlock import Recovery
+    from interlock.extend import ToolsConfig
+
+_FACE = ("name", "description", "is_long_running", "_defers_response", "custom_metadata", "behavior", "response_scheduling")
+"""What of a tool is its face to model and framework; the gated tool has the same."""
+
+
+class GatedTool(BaseTool):
+    """A tool behind the gate, with the face of the tool inside it.
+
+    It stands where ADK runs a tool: after the callbacks of plugins and agents, and after a person's confirmation.
+
+    Args:
+        inner: the tool itself.
+        guard: what gates it.
+
+    Attributes:
+        inner: the tool itself.
+    """
+
+    def __init__(self, inner: BaseTool, guard: Guard) -> None:
+        super().__init__(name=inner.name, description=inner.description)
+        for name in _FACE:
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+        self.inner = inner
+        self._guard = guard
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        """Do it once, through the gate."""
+        return await self._guard.run(self.inner, args, tool_context)
+
+    async def check_require_confirmation(self, args: dict[str, Any], tool_context: ToolContext) -> bool:
+        """Whether the tool inside wants a person's confirmation."""
+        return bool(await self.inner.check_require_confirmation(args, tool_context))
+
+    async def process_llm_request(self, *, tool_context: ToolContext, llm_request: LlmRequest) -> None:
+        """Offer the tool to the model as the tool inside would, and stay the one that is called."""
+        if type(self.inner).process_llm_request is BaseTool.process_llm_request:
+            await super().process_llm_request(tool_context=tool_context, llm_request=llm_request)
+            return
+        await self.inner.process_llm_request(tool_context=tool_context, llm_request=llm_request)
+        if self.name in llm_request.tools_dict:
+            llm_request.tools_dict[self.name] = self
+
+    def _get_declaration(self) -> types.FunctionDeclaration | None:
+        declaration = self.inner._get_declaration()
+        filled_in = self._guard.argument_of_gate(self.name)
+        return declaration if declaration is None or filled_in is None else _without(declaration, filled_in)
+
+    def _detect_error_in_response(self, response: Any) -> str | None:
+        return "TOOL_ERROR" if isinstance(response, dict) and response.get("error") else None
+
+
+class ProtectedTools(list[Any]):
+    """The tools of an agent, the gated ones among them behind the gate. A list like any other, with `recover()`.
+
+    Attributes:
+        guard: the `Guard` behind it.
+    """
+
+    def __init__(self, tools: Sequence[Any], guard: Guard) -> None:
+        super().__init__(tools)
+        self.guard = guard
+
+    def recover(self) -> Recovery:
+        """Settle what a crash left open: once on start, before the agent runs, where no event loop runs.
+
+        **Durable when** this returns: every outcome but IN_FLIGHT.
+        **If the process dies** meanwhile: the next recovery starts over from the record.
+        """
+        return self.guard.recover()
+
+    async def arecover(self) -> Recovery:
+        """As `recover`, without blocking the event loop."""
+        return await self.guard.arecover()
+
+    def close(self) -> None:
+        """Give up the gate."""
+        self.guard.close()
+
+
+def protect_tools(
+    tools: Sequence[Any],
+    config: ToolsConfig | Mapping[str, Any] | str | Path,
+    *,
+    journal: Any = None,
+) -> ProtectedTools:
+    """Put the tools with outside effects behind the gate, and leave the others as they are.
+
+    Args:
+        tools: the agent's tools: functions, `BaseTool`s, toolsets. Premises and look-ups that the configuration names are among them. A
+            toolset's tools are known only once it is connected: hand over what its `get_tools()` gives.
+        config: which tools are gated and how: a dict, a JSON or TOML file, or a `ToolsConfig` (docs/config.md).
+        journal: where the journal lives, if not where the configuration says.
+
+    Returns:
+        The same tools in the same order, as a list with `recover()`.
+
+    Raises:
+        ConfigurationError: the configuration names a tool that is not there, or has an option that does not exist.
+    """
+    if isinstance(tools, BaseAgent):
+        raise ConfigurationError("protect_tools() takes a list of tools; for an agent and those below it use InterlockPlugin.")
+    made = [tool if isinstance(tool, BaseToolset) else as_tool(tool) for tool in tools]
+    twice = [tool.name for tool in made if isinstance(tool, GatedTool)]
+    if twice:
+        raise ConfigurationError(f"the tool {twice[0]!r} is behind a gate already.")
+    guard = Guard(config, tools=made, journal=journal)
+    return ProtectedTools(
+        [GatedTool(tool, guard) if isinstance(tool, BaseTool) and guard.is_gated(tool.name) else tool for tool in made],
+        guard,
+    )
+
+
+def _without(declaration: types.FunctionDeclaration, argument: str) -> types.FunctionDeclaration:
+    """A declaration without the argument that the gate fills in."""
+    declaration = declaration.model_copy(deep=True)
+    schema = declaration.parameters
+    if schema is not None:
+        if schema.properties:
+            schema.properties.pop(argument, None)
+        if schema.required:
+            schema.required = [name for name in schema.required if name != argument] or None
+    given = declaration.parameters_json_schema
+    if isinstance(given, dict):
+        given.get("properties", {}).pop(argument, None)
+        if argument in given.get("required", ()):
+            given["required"] = [name for name in given["required"] if name != argument]
+    return declaration
