@@ -1,0 +1,435 @@
+"""Tools of the OpenAI Agents SDK behind the gate: a `FunctionTool` goes in, a `FunctionTool` comes out, and only its invoker differs.
+
+The SDK calls the invoker last, after a person's approval and the guardrails, so the gate judges the tool and the arguments that would
+really be used. Owns the translation between that invoker and `ToolGate.acall`. It must not know order, journal, retries or clocks.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pydantic
+from agents import FunctionTool, RunContextWrapper
+from agents.tool_context import ToolContext
+from agents.tracing import get_current_trace
+
+from interlock import ConfigurationError, Interlock, NotSent
+from interlock.extend import Answer, Journal, Recovery, ToolConfig, ToolGate, ToolsConfig
+from interlock.integrations.openai_agents._invoker import came_before_the_function, raising, schema_of
+
+NOT_GIVEN: Any = object()
+"""No context object was given for recovery; None is one, too."""
+
+Config = ToolsConfig | Mapping[str, Any] | str | os.PathLike[str]
+Where = Journal | Interlock | str | os.PathLike[str] | None
+
+
+@dataclasses.dataclass(slots=True)
+class LiveCall:
+    """What of one call is not payload: it belongs to this run of the SDK.
+
+    Attributes:
+        tool: name of the tool that was called.
+        context: the SDK's own context of the call.
+        output: what the tool returned, in the call that ran it.
+        ran: whether it did.
+    """
+
+    tool: str
+    context: ToolContext[Any]
+    output: Any = None
+    ran: bool = False
+
+
+class ToolEntrance:
+    """How the gate calls one function tool, in a run and without one.
+
+    Args:
+        tool: the tool itself, not gated.
+        context: the application's own context object for recovery, which has no run.
+    """
+
+    def __init__(self, tool: FunctionTool, context: Any = NOT_GIVEN) -> None:
+        self.tool = tool
+        self.schema = schema_of(tool)
+        self._invoke = raising(tool)
+        self._context = context
+
+    async def call(self, arguments: Mapping[str, Any], context: Any) -> Any:
+        """Run the tool with these arguments.
+
+        Raises:
+            NotSent: the tool needs a run's context and there is none, or the SDK refused the arguments.
+        """
+        text = json.dumps(arguments)
+        live = context if isinstance(context, LiveCall) else None
+        try:
+            output = await self._invoke(self._context_of(live, text), text)
+        except Exception as error:
+            if came_before_the_function(error):
+                raise NotSent(str(error)) from error
+            raise
+        if live is not None and live.tool == self.tool.name:
+            live.output, live.ran = output, True
+        return output
+
+    def problem_with(self, arguments: Any, hidden: str | None) -> str:
+        """What the function's own signature has against the arguments that a model gave; empty if nothing."""
+        if self.schema is None or not isinstance(arguments, Mapping):
+            return ""
+        given = {name: value for name, value in arguments.items() if name != hidden}
+        try:
+            self._parsed(given, hidden)
+        except pydantic.ValidationError as error:
+            return "; ".join(f"{'.'.join(map(str, at['loc']))}: {at['msg']}" for at in error.errors()[:5])
+        return ""
+
+    def would_change(self, arguments: Mapping[str, Any], hidden: str | None) -> bool:
+        """Whether the function would get anything else than what is given here: defaults, conversions, or nothing at all."""
+        if self.schema is None:
+            return False
+        given = {name: value for name, value in arguments.items() if name != hidden}
+        try:
+            taken = self._parsed(given, hidden).model_dump(mode="json", exclude=None if hidden is None else {hidden})
+        except (pydantic.ValidationError, ValueError):
+            return True
+        return bool(taken != given)
+
+    def _parsed(self, given: Mapping[str, Any], hidden: str | None) -> pydantic.BaseModel:
+        model: Any = self.schema and self.schema.params_pydantic_model
+        filled = {hidden: ""} if hidden is not None and hidden in model.model_fields else {}
+        parsed: pydantic.BaseModel = model.model_validate({**given, **filled})
+        return parsed
+
+    def _context_of(self, live: LiveCall | None, arguments: str) -> ToolContext[Any]:
+        """The SDK's context for this call: the run's own one, telling of this tool and these arguments."""
+        if live is None:
+            if self._context is NOT_GIVEN and self.schema is not None and self.schema.takes_context:
+                raise NotSent(
+                    f"{self.tool.name!r} takes the context of a run, which a recovery has not. Hand over the object that "
+                    "Runner.run(context=...) gets, as context=; or run the agent again, which settles it"
+                )
+            return ToolContext(
+                context=None if self._context is NOT_GIVEN else self._context,
+                tool_name=self.tool.name,
+                tool_call_id="interlock",
+                tool_arguments=arguments,
+            )
+        own = copy.copy(live.context)
+        own.tool_arguments = arguments
+        if live.tool != self.tool.name:
+            own.tool_name, own.tool_call = self.tool.name, None
+        return own
+
+
+class GatedInvoker:
+    """The invoker of a gated tool: what the SDK calls once it has the approval and the guardrails' consent."""
+
+    def __init__(self, entrance: ToolEntrance, gate: ToolGate) -> None:
+        self.entrance = entrance
+        self.gate = gate
+        self.name = entrance.tool.name
+        self.hidden = gate.argument_of_gate(self.name)
+
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
+        """Do it once, through the gate. Whatever became of it is told as the tool's output."""
+        given = _parsed(arguments)
+        problem = self.entrance.problem_with(given, self.hidden)
+        if problem:
+            return f"Not done: {problem}. Nothing was sent. Correct the arguments and call again."
+        live = LiveCall(self.name, context)
+        answer = await self.gate.acall(
+            self.name, given, context=live, decision=decision_of(context, self.name), evidence=ids_of(context)
+        )
+        return _given(answer, live)
+
+    def approval_of(self, policy: Any) -> Any:
+        """The tool's own approval policy; what it could not judge by needs a person.
+
+        The SDK asks a policy about the arguments as the model wrote them, and where the function would get others, a person. It knows
+        which those are by its own invoker, which is no longer the one in front.
+        """
+        if not callable(policy):
+            return policy
+
+        async def needs_approval(context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
+            if self.entrance.would_change(arguments, self.hidden):
+                return True
+            said = policy(context, arguments, call_id)
+            return bool(await said if inspect.isawaitable(said) else said)
+
+        return needs_approval
+
+
+class GatedTool(FunctionTool):
+    """A function tool behind the gate, with the face of the tool inside it, and `recover()`."""
+
+    @property
+    def gate(self) -> ToolGate:
+        """The gate that it is behind."""
+        invoker: Any = self.on_invoke_tool
+        gate: ToolGate = invoker.gate
+        return gate
+
+    def recover(self) -> Recovery:
+        """Settle what a crash left open: once on start, before the agent runs.
+
+        **Durable when** this returns: every outcome but IN_FLIGHT.
+        **If the process dies** meanwhile: the next recovery starts over from the record.
+        """
+        return self.gate.recover()
+
+    async def arecover(self) -> Recovery:
+        """As `recover`, where an event loop runs."""
+        return await self.gate.arecover()
+
+    def close(self) -> None:
+        """Give up the gate."""
+        self.gate.close()
+
+
+class ProtectedTools(list[Any]):
+    """The tools of an agent, the gated ones among them behind the gate. A list like any other, with `recover()`.
+
+    Attributes:
+        gate: the `ToolGate` behind it.
+    """
+
+    def __init__(self, tools: Iterable[Any], gate: ToolGate) -> None:
+        super().__init__(tools)
+        self.gate = gate
+
+    def recover(self) -> Recovery:
+        """Settle what a crash left open: once on start, before the agent runs.
+
+        **Durable when** this returns: every outcome but IN_FLIGHT.
+        **If the process dies** meanwhile: the next recovery starts over from the record.
+        """
+        return self.gate.recover()
+
+    async def arecover(self) -> Recovery:
+        """As `recover`, where an event loop runs."""
+        return await self.gate.arecover()
+
+    def close(self) -> None:
+        """Give up the gate."""
+        self.gate.close()
+
+
+def protect_tools(
+    tools: Sequence[Any], config: Config, *, journal: Where = None, context: Any = NOT_GIVEN
+) -> ProtectedTools:
+    """Put the tools with outside effects behind the gate, and leave the others as they are.
+
+    Args:
+        tools: an agent's tools. Those that premises and look-ups ask are among them; the SDK's hosted tools may be, too.
+        config: which tools are gated and how: a dict, a JSON or TOML file, or a `ToolsConfig`.
+        journal: where the journal lives, if not where the configuration says.
+        context: for recovery, the object that `Runner.run(context=...)` gets; needed where a tool's function takes the run's context.
+
+    Returns:
+        The tools in the same order, as a list with `recover()`.
+
+    Raises:
+        ConfigurationError: the configuration names a tool that is not there, or has an option that does not exist.
+    """
+    table = ToolTable(tools, context)
+    gate = table.gate(config, journal)
+    return ProtectedTools([table.protected(tool, gate) for tool in tools], gate)
+
+
+def protect_tool(
+    tool: FunctionTool,
+    config: Config | ToolConfig,
+    *,
+    asks: Sequence[FunctionTool] = (),
+    journal: Where = None,
+    context: Any = NOT_GIVEN,
+) -> GatedTool:
+    """Put one tool behind the gate.
+
+    Args:
+        tool: a function tool with an outside effect.
+        config: how it is gated: a configuration that names this tool alone.
+        asks: the tools that its premises and look-up ask.
+        journal: where the journal lives, if not where the configuration says; an `Interlock` to share one among several tools.
+        context: as for `protect_tools`.
+
+    Returns:
+        The same tool with `recover()`; schema, approval and guardrails are kept.
+
+    Raises:
+        ConfigurationError: as for `protect_tools`; or the configuration gates another tool, too.
+    """
+    if isinstance(config, ToolConfig):
+        config = ToolsConfig(tools={tool.name: config})
+    protected = protect_tools([tool, *asks], config, journal=journal, context=context)
+    others = [name for name in protected.gate.declared if name != tool.name]
+    if others or not isinstance(protected[0], GatedTool):
+        protected.close()
+        raise ConfigurationError(
+            f"protect_tool() gates {tool.name!r} alone, and the configuration gates {', '.join(protected.gate.declared)}. "
+            "Use protect_tools() for several."
+        )
+    return protected[0]
+
+
+class ToolTable:
+    """The function tools that a gate gets, each under its one name.
+
+    Args:
+        tools: of one agent or several; what is no function tool is left out.
+        context: the application's context object for recovery.
+    """
+
+    def __init__(self, tools: Iterable[Any], context: Any = NOT_GIVEN) -> None:
+        self._entrances: dict[str, ToolEntrance] = {}
+        self._twice: set[str] = set()
+        self._gated: dict[int, GatedTool] = {}
+        for tool in tools:
+            if not isinstance(tool, FunctionTool):
+                if callable(tool) or not hasattr(tool, "name"):
+                    raise ConfigurationError(
+                        f"{tool!r} is no tool of the OpenAI Agents SDK; make one of it (@function_tool)."
+                    )
+            elif isinstance(tool, GatedTool):
+                raise ConfigurationError(f"the tool {tool.name!r} is behind a gate already.")
+            elif tool.name not in self._entrances:
+                self._entrances[tool.name] = ToolEntrance(tool, context)
+            elif self._entrances[tool.name].tool is not tool:
+                self._twice.add(tool.name)
+
+    def gate(self, config: Config, journal: Where) -> ToolGate:
+        """The gate of these tools.
+
+        Raises:
+            ConfigurationError: the configuration does not fit them.
+        """
+        gate = ToolGate(config, tools={name: own.call for name, own in self._entrances.items()}, journal=journal)
+        try:
+            for name in _named_in(gate):
+                self._check(name, gate)
+        except BaseException:
+            gate.close()
+            raise
+        return gate
+
+    def protected(self, tool: Any, gate: ToolGate) -> Any:
+        """The tool behind the gate, or the tool itself where the gate has nothing to say about it.
+
+        Raises:
+            ConfigurationError: it has the name of a gated tool, and is another one.
+        """
+        if isinstance(tool, GatedTool) or not isinstance(tool, FunctionTool) or not gate.is_gated(tool.name):
+            return tool
+        entrance = self._entrances[tool.name]
+        if entrance.tool is not tool:
+            raise ConfigurationError(_two(tool.name))
+        if id(tool) not in self._gated:
+            self._gated[id(tool)] = _gated(entrance, gate)
+        return self._gated[id(tool)]
+
+    def _check(self, name: str, gate: ToolGate) -> None:
+        if name in self._twice:
+            raise ConfigurationError(_two(name))
+        if gate.is_gated(name) and getattr(self._entrances[name].tool, "_is_agent_tool", False):
+            raise ConfigurationError(
+                f"the tool {name!r} runs an agent, which may pause for an approval in its middle. Gate the tools of that agent instead."
+            )
+
+
+def _gated(entrance: ToolEntrance, gate: ToolGate) -> GatedTool:
+    """The tool with another invoker. As `dataclasses.replace`, which would lose what some releases keep outside the constructor."""
+    tool = entrance.tool
+    invoker = GatedInvoker(entrance, gate)
+    gated = object.__new__(GatedTool)
+    gated.__dict__.update(tool.__dict__)
+    gated.on_invoke_tool = invoker
+    gated.params_json_schema = _without(tool.params_json_schema, invoker.hidden)
+    gated.needs_approval = invoker.approval_of(tool.needs_approval)
+    if hasattr(tool, "timeout_error_function") and tool.timeout_error_function is None:
+        gated.timeout_error_function = _timed_out
+    return gated
+
+
+def _without(schema: dict[str, Any], hidden: str | None) -> dict[str, Any]:
+    """The schema that a model sees: without the argument that the gate fills in."""
+    if hidden is None or hidden not in schema.get("properties", {}):
+        return schema
+    properties = {name: how for name, how in schema["properties"].items() if name != hidden}
+    kept = {**schema, "properties": properties}
+    if "required" in schema:
+        kept["required"] = [name for name in schema["required"] if name != hidden]
+    return kept
+
+
+def _timed_out(context: Any, error: Exception) -> str:
+    """What a model is told when the SDK stops waiting for a gated tool: the SDK's own sentence invites it to try another way."""
+    return f"{error} It may still happen. Do not start it another way; call again later with the same arguments for the result."
+
+
+def _given(answer: Answer, live: LiveCall) -> Any:
+    """The answer as the tool's output: what the tool returned, or a sentence."""
+    if not answer.ok:
+        return answer.message
+    if live.ran:
+        return live.output
+    return answer.message if answer.value is None or answer.value is True else answer.value
+
+
+def _parsed(arguments: str) -> Any:
+    """The arguments that a model wrote; what is no JSON stays a text, which the gate refuses."""
+    if not arguments:
+        return {}
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
+
+
+def decision_of(context: ToolContext[Any], name: str) -> str:
+    """Names the decision that a call rests on: a person's approval of this very call, or none.
+
+    An approval that stands for every later call (`always_approve`) is no decision about this one.
+    """
+    if not context.is_tool_approved(name, context.tool_call_id):
+        return ""
+    sticky = context.is_tool_approved(name, f"{context.tool_call_id} and any other")
+    return "" if sticky else f"approval of {context.tool_call_id}"
+
+
+def ids_of(context: ToolContext[Any]) -> dict[str, Any]:
+    """The SDK's ids of this call: evidence for the record, never a key."""
+    trace = get_current_trace()
+    config = getattr(context, "run_config", None)
+    item = getattr(context.tool_call, "id", None)
+    return {
+        "tool_call_id": context.tool_call_id,
+        "tool_call_item": item,
+        "agent": getattr(getattr(context, "agent", None), "name", None),
+        "approved": context.is_tool_approved(context.tool_name, context.tool_call_id),
+        "trace_id": None if trace is None or trace.trace_id == "no-op" else trace.trace_id,
+        "group_id": getattr(config, "group_id", None),
+        "workflow_name": getattr(config, "workflow_name", None),
+    }
+
+
+def _named_in(gate: ToolGate) -> list[str]:
+    """Every tool that the configuration names: the gated ones, and those that are asked."""
+    names: list[str] = []
+    for name, how in gate.declared.items():
+        names.append(name)
+        if isinstance(how, ToolConfig):
+            asked = [*how.premises, how.allowed, how.approval, how.lookup]
+            names += [question.tool for question in asked if question is not None]
+    return names
+
+
+def _two(name: str) -> str:
+    return f"two tools are named {name!r}; the gate could not tell which one to call. Give each a name of its own."
