@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from interlock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from interlock.integrations.mcp._middleware import InterlockMiddleware, protect_server
 
 try:
     from interlock.integrations.mcp.proxy import main
 except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
+    if (error.name or "").partition(".")[0] != "jsonschema":
         raise
     raise ConfigurationError('MCP is not installed: pip install "interlock-gate[mcp]".') from error
 
-__all__ = ["main"]
+__all__ = ["InterlockMiddleware", "main", "protect_server"]
+
+
+def __getattr__(name: str) -> Any:
+    """The middleware, which needs the official SDK; the proxy over stdio starts faster without it."""
+    if name not in ("InterlockMiddleware", "protect_server"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from interlock.integrations.mcp import _middleware
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise ConfigurationError('MCP 2 is not installed: pip install "interlock-gate[mcp]".') from error
+    return getattr(_middleware, name)

@@ -1,6 +1,7 @@
 """The face of a gated tool: what `tools/list` shows of it, and which arguments fit it.
 
-Owns the note for the model, the argument that is hidden from it, and the check of a configuration against the schema that the server states.
+Owns the note for the model, the argument that is hidden from it, and the check of a configuration against the schema that the server
+states.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 
 from interlock.errors import ConfigurationError
 from interlock.extend import Effect, ToolConfig, ToolGate
@@ -36,14 +37,14 @@ class Face:
     key: tuple[str, ...]
     tier: int
     can_look_up: bool
-    schema: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any]
 
     def show(self, tool: Mapping[str, Any]) -> dict[str, Any]:
         """The tool as a client gets it."""
         shown = dict(tool)
         schema = tool.get("inputSchema")
         if isinstance(schema, dict):
-            shown["inputSchema"] = self.schema = _without(schema, self.own_argument)
+            self.schema = shown["inputSchema"] = _without(schema, self.own_argument)
         per = f" per {', '.join(self.key)}" if self.key else ""
         note = f"Calls go through a gate: it happens at most once{per}, and a repeated call gets the first result."
         shown["description"] = f"{tool.get('description') or ''}\n\n{note}".strip()
@@ -57,10 +58,10 @@ class Face:
         shown["_meta"] = {**(tool.get("_meta") or {}), GATED: {"key": list(self.key), "tier": self.tier}}
         return shown
 
-    def problem_of(self, arguments: Mapping[str, Any]) -> str:
+    def problem_of(self, arguments: Any) -> str:
         """Why arguments do not fit, for the model; empty if they do. A server would say so too, but not that it did nothing."""
-        if self.schema is None:
-            return ""
+        if not isinstance(arguments, Mapping):
+            return "the arguments are no object; give them by name."
         given = {name: value for name, value in arguments.items() if name != self.own_argument}
         try:
             found = next(iter(jsonschema.Draft202012Validator(self.schema).iter_errors(given)), None)
@@ -72,7 +73,7 @@ class Face:
         return f"{place}: {found.message}." if place else f"{found.message}."
 
 
-def face_of(name: str, gate: ToolGate) -> Face:
+def face_of(name: str, gate: ToolGate, tool: Mapping[str, Any]) -> Face:
     """The face of a tool that is gated."""
     how = gate.declared[name]
     return Face(
@@ -81,6 +82,7 @@ def face_of(name: str, gate: ToolGate) -> Face:
         key=tuple(how.key) if isinstance(how, ToolConfig) else (),
         tier=1 if how.dedupes else 2 if how.lookup is not None else 3,
         can_look_up=how.lookup is not None,
+        schema=_without(tool.get("inputSchema") or {}, how.idempotency_argument),
     )
 
 
@@ -145,9 +147,9 @@ def _handed(name: str, how: ToolConfig | Effect) -> Iterator[tuple[str, str, str
                 yield name, given.partition(".")[0], f"{option}.arguments"
 
 
-def _without(schema: dict[str, Any], argument: str | None) -> dict[str, Any]:
+def _without(schema: Mapping[str, Any], argument: str | None) -> dict[str, Any]:
     if argument is None:
-        return schema
+        return dict(schema)
     properties = schema.get("properties")
     left = {**schema}
     if isinstance(properties, dict):

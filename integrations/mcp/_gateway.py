@@ -1,35 +1,34 @@
 """The gateway: a server's tools behind the gate, whichever way a client reaches them.
 
-Owns how a gated `tools/call` becomes a call of the gate and back, what premises and look-ups ask the server, the rounds of a tool that asks
-for input, and the face of a gated tool in `tools/list`. It must not know a transport of the client's, a journal, a retry or a clock.
+Owns how a gated `tools/call` becomes a call of the gate and back, and the rounds of a tool that asks for input. It must not know a
+transport, a server, a journal, a retry or a clock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.errors import JournalError, NotSent
 from interlock.extend import Answer, ToolGate, ToolsConfig
 from interlock.integrations.mcp._face import Face, check, face_of
-from interlock.integrations.mcp._frame import (
-    RpcError,
-    UpstreamGone,
-    asks_for_input,
-    envelope_of,
-    fate_of,
-    is_modern,
-    told,
-    value_of,
-)
-from interlock.integrations.mcp._upstream import Upstream
+from interlock.integrations.mcp._frame import asks_for_input, is_modern, told, value_of
+
+log = logging.getLogger("interlock")
+
+Result = dict[str, Any]
+Ask = Callable[[str, dict[str, Any]], Awaitable[Result]]
+"""Call a tool by name with arguments, past the gate, and give its result in the protocol's form."""
 
 _ROUND_S = 600.0  # how long a tool that asked for input is waited for; nothing has happened meanwhile
+
+
+def _future() -> Any:
+    return asyncio.get_running_loop().create_future()
 
 
 @dataclass(slots=True)
@@ -38,76 +37,84 @@ class LiveCall:
 
     Attributes:
         tool: that was called.
+        send: makes the server run it, with these parameters and with what else belongs to this request.
+        ask: makes the server run another tool, for a fact, on this connection.
         params: of the client's request, as they came.
-        upstream: the connection's own server process.
         result: what the tool itself answered, in the call that ran it.
-        paused: the tool asked for input; resolves with that answer of the server's.
-        resumed: resolves with the client's next round.
+        asked: what the tool asked for, as it was last answered.
+        paused: resolves with that; is for the request that waits now.
+        resumed: resolves when the client's next round has come.
     """
 
     tool: str
+    send: Callable[[dict[str, Any]], Awaitable[Result]]
+    ask: Ask
     params: Mapping[str, Any]
-    upstream: Upstream
-    result: dict[str, Any] | None = None
-    paused: asyncio.Future[dict[str, Any]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    resumed: asyncio.Future[Mapping[str, Any]] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-    asked: dict[str, Any] | None = None
+    result: Result | None = None
+    asked: Result | None = None
+    paused: asyncio.Future[Result] = field(default_factory=_future)
+    resumed: asyncio.Future[None] = field(default_factory=_future)
+
+    def next_round(self, of: LiveCall) -> None:
+        """Go on with what a further request of the client's brings."""
+        self.params, self.send, self.ask = of.params, of.send, of.ask
+        self.paused = _future()
+        self.resumed.set_result(None)
+
+    def is_answered_by(self, params: Mapping[str, Any]) -> bool:
+        """Whether a request is the next round of this one."""
+        asked = self.asked or {}
+        has_answers = "inputResponses" in params or "requestState" in params
+        return has_answers and not self.resumed.done() and params.get("requestState") == asked.get("requestState")
+
+    def abandon(self) -> None:
+        """The client will not answer what the tool asked for."""
+        if not self.resumed.done():
+            self.resumed.set_exception(_Abandoned())
 
 
-@dataclass(slots=True)
-class Paused:
-    """A call whose tool waits for the client's input: one proposal, one send, however many rounds."""
-
-    live: LiveCall
-    running: asyncio.Task[Answer]
+class _Abandoned(Exception):
+    """The client will not answer what the tool asked for."""
 
 
 class Gateway:
     """The server's tools behind the gate.
 
     Args:
-        command: how the server is started.
+        config: which tools are gated and how.
+        tools: of the server, as `tools/list` has them, by name.
+        ask: runs a tool where there is no client: in recovery.
+        journal: instead of the one that the configuration names.
 
     Attributes:
         gate: the `ToolGate` behind it.
         faces: of the gated tools, by name.
+
+    Raises:
+        ConfigurationError: the configuration cannot be kept, or the server has no such tool, or the tool no such argument.
+        JournalError: the journal cannot be opened.
     """
 
-    gate: ToolGate
-    faces: dict[str, Face]
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self.command = list(command)
-        self._spare: asyncio.Task[Upstream] | None = None
-        self._paused: dict[str, Paused] = {}
-
-    async def open(self, config: ToolsConfig) -> None:
-        """Look at the server's tools, put those that are configured behind the gate, and settle what a crash left open.
-
-        Raises:
-            ConfigurationError: the server cannot be started, or has no such tool, or the tool no such argument.
-            JournalError: the journal cannot be opened.
-        """
-        tools = {str(tool["name"]): tool for tool in await self._ask_spare("tools/list", {})}
-        self.gate = ToolGate(config, tools={name: self._callable(name) for name in tools})
+    def __init__(
+        self, config: ToolsConfig | Any, *, tools: Mapping[str, Mapping[str, Any]], ask: Ask, journal: Any = None
+    ) -> None:
+        self._ask_alone = ask
+        self._paused: dict[str, tuple[LiveCall, asyncio.Task[Answer]]] = {}
+        self.gate = ToolGate(config, tools={name: self._callable(name) for name in tools}, journal=journal)
         try:
             check(self.gate, tools)
-            self.faces = {name: face_of(name, self.gate) for name in self.gate.effects}
-            for outcome in await self.gate.arecover():
-                print(f"interlock: recovered {outcome.effect} {outcome.key!r}: {outcome}", file=sys.stderr)
-        finally:
-            await self._close_spare()
+        except BaseException:
+            self.gate.close()
+            raise
+        self.faces: dict[str, Face] = {name: face_of(name, self.gate, tools[name]) for name in self.gate.effects}
 
     async def close(self) -> None:
         """Give up what waits for input, and the gate."""
-        for paused in list(self._paused.values()):
-            self._abandon(paused)
-        running = [paused.running for paused in self._paused.values()]
-        if running:
-            await asyncio.wait(running)
-        await self._close_spare()
+        paused = list(self._paused.values())
+        for live, _ in paused:
+            live.abandon()
+        if paused:
+            await asyncio.wait([running for _, running in paused])
         self.gate.close()
 
     def is_gated(self, params: Mapping[str, Any]) -> bool:
@@ -115,176 +122,98 @@ class Gateway:
         name = params.get("name")
         return isinstance(name, str) and self.gate.is_gated(name)
 
-    async def call(self, params: Mapping[str, Any], upstream: Upstream, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    async def call(self, live: LiveCall, evidence: Mapping[str, Any]) -> Result:
         """One `tools/call` of a gated tool, to its result in the protocol's form; a refusal is a result, too.
 
         Args:
-            params: of the request, as they came.
-            upstream: the connection's own server process.
+            live: the call.
             evidence: the protocol's ids.
         """
-        name, arguments = str(params["name"]), params.get("arguments")
-        modern = is_modern(params)
+        params, modern = live.params, is_modern(live.params)
+        given: Any = {} if params.get("arguments") is None else params["arguments"]
+        problem = self.faces[live.tool].problem_of(given)
         if "task" in params:
-            return told(
-                f"Not done: {name} cannot run as a task here. Call it without one.", is_error=True, modern=modern
-            )
-        given: Any = {} if arguments is None else arguments
-        if isinstance(given, Mapping):
-            problem = self.faces[name].problem_of(given)
-            if problem:
-                return told(
-                    f"Not done: {problem} Nothing was sent. Correct the arguments and call again.",
-                    is_error=True,
-                    modern=modern,
-                )
-        same = _identity(params)
-        paused = self._paused.get(same)
-        if paused is not None and self._is_next_round(paused, params):
-            self._paused.pop(same)
-            live, running = paused.live, paused.running
-            live.params, live.upstream = params, upstream
-            live.paused = asyncio.get_running_loop().create_future()
-            live.resumed.set_result(params)
+            problem = "it cannot run as a task here; call it without one."
+        if problem:
+            text = f"Not done: {problem} Nothing was sent. Correct the call and make it again."
+            return told(text, is_error=True, modern=modern)
+        same = json.dumps([live.tool, given], sort_keys=True)  # what the rounds of one call have in common
+        waiting, running = self._paused.pop(same, (None, None))
+        if waiting is not None and running is not None and waiting.is_answered_by(params):
+            waiting.next_round(live)
+            live = waiting
         else:
-            if paused is not None:
-                self._abandon(paused)
-                await asyncio.wait({paused.running})
-                self._paused.pop(same, None)
-            # A round that nobody here waits for any more begins anew: its state is of a send that is over.
-            fresh = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
-            live = LiveCall(name, fresh, upstream)
-            running = asyncio.ensure_future(self.gate.acall(name, given, context=live, evidence=evidence))
+            if waiting is not None and running is not None:
+                waiting.abandon()
+                await asyncio.wait({running})
+            # A round that nobody here waits for any more begins anew: what it answers belongs to a send that is over.
+            live.params = {name: value for name, value in params.items() if name not in _ROUND}
+            running = asyncio.ensure_future(self.gate.acall(live.tool, given, context=live, evidence=evidence))
         try:
             return await self._first(live, running, same, modern)
         except asyncio.CancelledError:
-            running.cancel()  # the gate knows what has left, and waits for that
+            running.cancel()  # the gate knows what has left, and sees to that
             raise
 
-    async def _first(self, live: LiveCall, running: asyncio.Task[Answer], same: str, modern: bool) -> dict[str, Any]:
-        """The answer of the gate, or the tool's request for input, whichever comes first."""
-        await asyncio.wait({running, live.paused}, return_when=asyncio.FIRST_COMPLETED)
-        if live.paused.done() and not running.done():
-            self._paused[same] = Paused(live, running)
+    async def _first(self, live: LiveCall, running: asyncio.Task[Answer], same: str, modern: bool) -> Result:
+        """The answer of the gate, or what the tool asks for, whichever comes first."""
+        first: set[asyncio.Future[Any]] = {running, live.paused}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            self._paused[same] = live, running
             return live.paused.result()
         try:
-            answer = await running
+            answer = running.result()
         except JournalError as error:
-            print(f"interlock: {error}", file=sys.stderr)
-            text = f"Stopped: the journal of the gate could not do its part, so nothing is sent that is not on it ({error}). "
+            log.error("%s", error)
+            text = (
+                f"Stopped: the gate's journal could not do its part, and nothing is sent that is not on it ({error}). "
+            )
             return told(f"{text}Calling again will not help; an operator has to look.", is_error=True, modern=modern)
-        if live.asked is not None and not answer.ok:
-            return live.asked  # asked for input where nobody could wait for it
-        return self.result_of(answer, live, modern)
-
-    def result_of(self, answer: Answer, live: LiveCall | None, modern: bool) -> dict[str, Any]:
-        """An answer of the gate as a tool's result, with what stands on the record beside it."""
-        if answer.ok and live is not None and live.result is not None:
-            result = dict(live.result)
-        else:
-            value = answer.value if answer.ok else None
-            result = told(answer.message, is_error=answer.is_error, modern=modern, value=value)
-        result["_meta"] = {**(result.get("_meta") or {}), **record_of(answer)}
-        return result
-
-    # --- what the gate calls ----------------------------------------------------------------------------------------------
+        return result_of(answer, live, modern)
 
     def _callable(self, name: str) -> Any:
         async def call(arguments: Mapping[str, Any], context: Any) -> Any:
-            if isinstance(context, LiveCall) and context.tool == name:
-                return await self._send(name, arguments, context)
-            return value_of(await self._ask(name, arguments, context))
+            live = context if isinstance(context, LiveCall) else None
+            if live is not None and live.tool == name:
+                return await self._send(live, arguments)
+            result = await (self._ask_alone if live is None else live.ask)(name, dict(arguments))
+            if asks_for_input(result):
+                raise NotSent(f"{name!r} asks for input, and nobody is there to give it", reason="input_required")
+            return value_of(result)
 
         return call
 
-    async def _send(self, name: str, arguments: Mapping[str, Any], live: LiveCall) -> Any:
-        """The gated tool itself, with what the client's request had beside the arguments, through all its rounds."""
+    async def _send(self, live: LiveCall, arguments: Mapping[str, Any]) -> Any:
+        """The gated tool itself, through all its rounds: one proposal and one send, however often the client is asked."""
         while True:
-            params = {**live.params, "name": name, "arguments": dict(arguments)}
-            try:
-                if live.upstream.is_gone:
-                    result = await self._ask_spare("tools/call", {"name": name, "arguments": dict(arguments)})
-                else:
-                    result = await live.upstream.request("tools/call", params)
-            except (RpcError, UpstreamGone) as error:
-                raise fate_of(error) from error
+            result = await live.send({**live.params, "name": live.tool, "arguments": dict(arguments)})
             if not asks_for_input(result):
                 value = value_of(result)
                 live.result = result
                 return value
-            live.asked = result
-            live.resumed = asyncio.get_running_loop().create_future()
+            live.asked, live.resumed = result, _future()
             if not live.paused.done():
                 live.paused.set_result(result)
             try:
-                live.params = await asyncio.wait_for(live.resumed, _ROUND_S)
+                await asyncio.wait_for(live.resumed, _ROUND_S)
             except (TimeoutError, _Abandoned):
-                # The tool asks before it acts: it is run from its top again with the answers.
+                # A tool asks before it acts, since it is run from its top again with the answers.
                 raise NotSent("the tool asked for input and got none", reason="input_required") from None
 
-    async def _ask(self, name: str, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Another tool, for a fact: on the client's connection where there is one, else on a process of our own."""
-        params: dict[str, Any] = {"name": name, "arguments": dict(arguments)}
-        if isinstance(context, LiveCall) and not context.upstream.is_gone:
-            envelope = envelope_of(context.params)
-            with suppress(UpstreamGone):
-                asked = {**params, "_meta": envelope} if envelope else params
-                return await context.upstream.request("tools/call", asked)
-        answer = await self._ask_spare("tools/call", params)
-        if asks_for_input(answer):
-            raise NotSent("the tool asks for input, which a recovery has not", reason="input_required")
-        return dict(answer)
 
-    # --- a process of our own ---------------------------------------------------------------------------------------------
-
-    async def _ask_spare(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Ask the server in a short-lived process of our own, apart from the client's.
-
-        A server's pipe keeps to the era of its first message, and the client's first message is its own to choose.
-        """
-        if self._spare is None or (self._spare.done() and (self._spare.exception() or self._spare.result().is_gone)):
-            self._spare = asyncio.ensure_future(self._greeted())
-        spare = await asyncio.shield(self._spare)
-        return await spare.tools() if method == "tools/list" else await spare.request(method, params)
-
-    async def _greeted(self) -> Upstream:
-        spare = await Upstream.start(self.command)
-        if not await spare.greet():
-            await spare.close()
-            spare = await Upstream.start(self.command)
-            spare.skip_greeting()
-        return spare
-
-    async def _close_spare(self) -> None:
-        spare, self._spare = self._spare, None
-        if spare is not None:
-            with suppress(Exception):
-                await (await spare).close()
-
-    # --- rounds -----------------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _is_next_round(paused: Paused, params: Mapping[str, Any]) -> bool:
-        asked = paused.live.asked or {}
-        if paused.running.done() or paused.live.resumed.done():
-            return False
-        return ("inputResponses" in params or "requestState" in params) and params.get("requestState") == asked.get(
-            "requestState"
-        )
-
-    @staticmethod
-    def _abandon(paused: Paused) -> None:
-        if not paused.live.resumed.done():
-            paused.live.resumed.set_exception(_Abandoned())
+_ROUND = ("inputResponses", "requestState")
 
 
-class _Abandoned(Exception):
-    """The client will not answer what the tool asked for."""
-
-
-def _identity(params: Mapping[str, Any]) -> str:
-    """What the rounds of one call have in common."""
-    return json.dumps([params.get("name"), params.get("arguments")], sort_keys=True)
+def result_of(answer: Answer, live: LiveCall, modern: bool) -> Result:
+    """An answer of the gate as a tool's result, with what stands on the record beside it."""
+    if answer.ok and live.result is not None:
+        result = dict(live.result)
+    else:
+        value = answer.value if answer.ok else None
+        result = told(answer.message, is_error=answer.is_error, modern=modern, value=value)
+    result["_meta"] = {**(result.get("_meta") or {}), **record_of(answer)}
+    return result
 
 
 def record_of(answer: Answer) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from interlock.integrations.mcp._behind import Behind
 from interlock.integrations.mcp._face import show_tools
 from interlock.integrations.mcp._frame import (
     Malformed,
@@ -25,7 +27,6 @@ from interlock.integrations.mcp._frame import (
     read,
     write,
 )
-from interlock.integrations.mcp._gateway import Gateway
 from interlock.integrations.mcp._upstream import Upstream
 
 
@@ -33,7 +34,7 @@ class Connection:
     """What passes between one client and its process of the server.
 
     Args:
-        gateway: the gate.
+        behind: the server's tools behind the gate.
         send: writes a line to the client.
         evidence: ids of the connection, for the record.
     """
@@ -41,9 +42,9 @@ class Connection:
     upstream: Upstream
 
     def __init__(
-        self, gateway: Gateway, send: Callable[[bytes], None], evidence: Mapping[str, Any] | None = None
+        self, behind: Behind, send: Callable[[bytes], None], evidence: Mapping[str, Any] | None = None
     ) -> None:
-        self._gateway = gateway
+        self._behind = behind
         self._send = send
         self._evidence = dict(evidence or {})
         self._lists: set[str] = set()
@@ -51,7 +52,7 @@ class Connection:
 
     async def open(self) -> None:
         """Start the server's process of this connection."""
-        self.upstream = await Upstream.start(self._gateway.command, self._take_from_server)
+        self.upstream = await Upstream.start(self._behind.command, self._take_from_server)
 
     async def finish(self) -> None:
         """The client has gone: let end what has left, then end the server's process."""
@@ -94,7 +95,7 @@ class Connection:
         """Whether the server must not see a message as it came."""
         method, params = message.get("method"), params_of(message)
         if method == "tools/call":
-            return self._gateway.is_gated(params)
+            return self._behind.gateway.is_gated(params)
         return method == "notifications/cancelled" and json.dumps(params.get("requestId")) in self._running
 
     def _take_own(self, message: Message) -> None:
@@ -111,7 +112,8 @@ class Connection:
         params = params_of(message)
         evidence = {**self._evidence, "request_id": message["id"]}
         token = meta_of(params).get("progressToken")
-        result = await self._gateway.call(params, self.upstream, {**evidence, "progress_token": token})
+        live = self._behind.live_call(params, self.upstream)
+        result = await self._behind.gateway.call(live, {**evidence, "progress_token": token})
         self._send(write(answer(message, result)))
 
     def _note(self, message: Any) -> None:
@@ -119,10 +121,8 @@ class Connection:
             self._lists.add(id_of(message))
 
     def _forward(self, line: bytes) -> None:
-        try:
+        with suppress(UpstreamGone):  # then the connection ends, as it would without us between the two
             self.upstream.send(line)
-        except UpstreamGone:
-            pass  # the connection ends, as it would without us between the two
 
     def _take_from_server(self, line: bytes, message: Any) -> None:
         batch = message if isinstance(message, list) else [message]
@@ -130,5 +130,5 @@ class Connection:
         for one in lists:
             self._lists.discard(id_of(one))
             if isinstance(one.get("result"), dict):
-                one["result"] = show_tools(one["result"], self._gateway.faces)
+                one["result"] = show_tools(one["result"], self._behind.gateway.faces)
         self._send(write(message) if lists else line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import queue
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 
 from interlock.errors import ConfigurationError, JournalError
 from interlock.extend import ToolsConfig, load
-from interlock.integrations.mcp._gateway import Gateway
+from interlock.integrations.mcp._behind import Behind
 from interlock.integrations.mcp._stdio import Connection
 
 
@@ -31,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--http", metavar="HOST:PORT", help="serve streamable HTTP there, instead of standard input")
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="how the server behind it is started")
     options = parser.parse_args(arguments)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="interlock: %(message)s")
     try:
         config = load(options.config)
         return asyncio.run(_serve_stdio(config, options.command))
@@ -42,16 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve_stdio(config: ToolsConfig, command: Sequence[str]) -> int:
-    gateway = Gateway(command)
-    await gateway.open(config)
+    behind = Behind(command)
+    await behind.open(config)
     written = _Output()
-    connection = Connection(gateway, written.put)
+    connection = Connection(behind, written.put)
     await connection.open()
     reading = asyncio.ensure_future(_read_input(connection))
     await asyncio.wait({reading, connection.upstream.ended}, return_when=asyncio.FIRST_COMPLETED)
     exit_code = 0 if reading.done() else connection.upstream.exit_code or 0
     await connection.finish()
-    await gateway.close()
+    await behind.close()
     written.close()
     if not reading.done():
         # A thread waits for a line of a client that has not gone; nothing of ours is left to be done.
