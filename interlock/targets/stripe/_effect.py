@@ -45,6 +45,9 @@ AT_MOST = 10_000
 """How many objects a look-up reads before it says that it cannot tell."""
 MARK = "interlock_effect_id"
 """The metadata by which our own object is found again."""
+CAPTURE_MARK = "interlock_capture_id"
+"""The same for a capture, which is written on a payment: that of the effect which made the payment must stay on it."""
+MARKS = (MARK, CAPTURE_MARK)
 ARGUMENTS = ("case", "subject", "amount", "currency", "params", "notes", "metadata", "since")
 SLACK_S = 86_400
 """How far Stripe's clock and ours may differ when a list is read from the moment of the decision on."""
@@ -264,10 +267,11 @@ class StripeEffect(Generic[A]):
             more = {**self._metadata(written, {}), **more}
         elif self._metadata is not None:
             more = {**self._metadata, **more}
-        if MARK in more:
-            raise BadInput(
-                f"effect {self.name!r}: metadata {MARK!r} is the gate's own; leave it out. Nothing was sent."
-            )
+        for mark in MARKS:
+            if mark in more:
+                raise BadInput(
+                    f"effect {self.name!r}: metadata {mark!r} is the gate's own; leave it out. Nothing was sent."
+                )
         texts: Mapping[Any, Any] = more
         for name, value in texts.items():
             if not isinstance(name, str) or not isinstance(value, str):
@@ -475,11 +479,11 @@ def refuse_own(params: Any, own: frozenset[str], effect: str) -> None:
         )
 
 
-def marked(metadata: Mapping[str, str], key: str) -> dict[str, str]:
+def marked(metadata: Mapping[str, str], key: str, *, mark: str = MARK) -> dict[str, str]:
     """Metadata with our mark."""
-    return {**metadata, MARK: key}
+    return {**metadata, mark: key}
 
 
-def is_ours(thing: Mapping[str, Any], key: str) -> bool:
+def is_ours(thing: Mapping[str, Any], key: str, *, mark: str = MARK) -> bool:
     """Whether an object carries our mark for this key."""
-    return (thing.get("metadata") or {}).get(MARK) == key
+    return (thing.get("metadata") or {}).get(mark) == key

@@ -2,11 +2,13 @@
 
     create    makes a new one, marked by metadata; with `params={"confirm": True, ...}` it is paid at once
     confirm   of one that waits for it; told apart by its state, since confirming takes no metadata
-    capture   of one that is authorized (`requires_capture`), marked by metadata; docs.stripe.com/payments/place-a-hold-on-a-payment-method
+    capture   of one that is authorized (`requires_capture`), marked by metadata of its own, since the payment may carry the mark of
+              the effect that made it; docs.stripe.com/payments/place-a-hold-on-a-payment-method
     cancel    of one that has not succeeded; told apart by its state, since canceling takes no metadata
 
 Where the state alone tells, a look-up says that it was done, not by whom: a payment that a person canceled meanwhile is canceled.
-A created payment that was declined is no payment: Stripe answers 402 (FAILED), and a look-up does not count it.
+A created payment that was declined is no payment: Stripe answers 402 (FAILED), and a look-up does not count it. One that was confirmed
+and that somebody canceled afterwards did land, and is not made again.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from interlock.rules.premises import equals, matches, one_of, unchanged
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, require_past
 from interlock.targets.stripe._effect import (
     AT_MOST,
+    CAPTURE_MARK,
     A,
     Common,
     Decider,
@@ -206,9 +209,16 @@ def _find_created(given: Given, key: str) -> Calls[dict[str, Any] | None]:
     narrowed = {"created": {"gte": given["since"]}, **({"customer": customer} if customer else {})}
     payments = yield from listed("payment_intents.list", narrowed, at_most=AT_MOST)
     found = next((payment for payment in payments if is_ours(payment, key)), None)
-    if found is not None and given["params"].get("confirm") and found["status"] not in CONFIRMED:
+    if found is not None and given["params"].get("confirm") and not _was_confirmed(found):
         return None  # declined: it was made, and nothing was paid
     return found
+
+
+def _was_confirmed(payment: Mapping[str, Any]) -> bool:
+    """Whether it was confirmed. docs.stripe.com/api/payment_intents/object: the last error of one that was declined stays on it."""
+    if payment["status"] == "canceled":
+        return not payment.get("last_payment_error")
+    return payment["status"] in CONFIRMED
 
 
 def _customer(given: Given, key: str) -> Calls[dict[str, Any]]:
@@ -238,7 +248,7 @@ def _capturable(given: Given, key: str) -> Calls[dict[str, Any]]:
     payment = yield from _payment(given)
     if payment is None:
         return {"status": "no such payment", "currency": "", "capturable": 0}
-    ours = is_ours(payment, key)  # what we captured is left out: it was capturable
+    ours = is_ours(payment, key, mark=CAPTURE_MARK)  # what we captured is left out: it was capturable
     return {
         "status": "requires_capture" if ours else payment["status"],
         "currency": payment["currency"],
@@ -250,7 +260,7 @@ def _verb(verb: str) -> Callable[[Given, str], Call]:
     def create(given: Given, key: str) -> Call:
         params = dict(given["params"])
         if verb == "capture":
-            params["metadata"] = marked(given["metadata"], key)
+            params["metadata"] = marked(given["metadata"], key, mark=CAPTURE_MARK)
             if given["amount"] is not None:
                 params["amount_to_capture"] = given["amount"]
         return Call(f"payment_intents.{verb}", (given["subject"], params), key)
@@ -258,17 +268,23 @@ def _verb(verb: str) -> Callable[[Given, str], Call]:
     return create
 
 
-def _find_by_state(*states: str) -> Callable[[Given, str], Calls[dict[str, Any] | None]]:
-    def find(given: Given, key: str) -> Calls[dict[str, Any] | None]:
-        payment = yield from _payment(given)
-        return payment if payment is not None and payment["status"] in states else None
+def _find_confirmed(given: Given, key: str) -> Calls[dict[str, Any] | None]:
+    payment = yield from _payment(given)
+    if payment is None or not _was_confirmed(payment):
+        return None
+    # One that was canceled while it waited has no charge: nobody confirmed it.
+    return payment if payment["status"] != "canceled" or payment.get("latest_charge") else None
 
-    return find
+
+def _find_canceled(given: Given, key: str) -> Calls[dict[str, Any] | None]:
+    payment = yield from _payment(given)
+    return payment if payment is not None and payment["status"] == "canceled" else None
 
 
 def _find_captured(given: Given, key: str) -> Calls[dict[str, Any] | None]:
     payment = yield from _payment(given)
-    return payment if payment is not None and is_ours(payment, key) and payment["status"] == "succeeded" else None
+    ours = payment is not None and is_ours(payment, key, mark=CAPTURE_MARK)
+    return payment if ours and payment is not None and payment["status"] == "succeeded" else None
 
 
 def _is_enough(capturable: int, amount: int | None) -> bool:
@@ -292,7 +308,7 @@ _PLANS: Mapping[str, Plan] = {
     ),
     "confirm": Plan(
         _verb("confirm"),
-        _find_by_state(*CONFIRMED),
+        _find_confirmed,
         _state,
         {"status": one_of(*WAITING), "currency": _CURRENCY},
         _settlement,
@@ -310,7 +326,5 @@ _PLANS: Mapping[str, Plan] = {
         _settlement,
         ids_in,
     ),
-    "cancel": Plan(
-        _verb("cancel"), _find_by_state("canceled"), _state, {"status": one_of(*CANCELABLE), "currency": unchanged()}
-    ),
+    "cancel": Plan(_verb("cancel"), _find_canceled, _state, {"status": one_of(*CANCELABLE), "currency": unchanged()}),
 }

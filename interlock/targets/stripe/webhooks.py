@@ -29,7 +29,7 @@ from interlock.effects import Kind
 from interlock.errors import ConfigurationError, JournalError, SettlementUnreadable
 from interlock.outcomes import Outcome
 from interlock.rules.lifecycle import LANDED, OPEN
-from interlock.targets.stripe._effect import MARK
+from interlock.targets.stripe._effect import MARKS
 from interlock.targets.stripe.settlement import ids_in
 
 if TYPE_CHECKING:
@@ -154,11 +154,11 @@ class _Webhook:
         if not isinstance(about, Mapping):
             return 200, "about nothing that we made"
         metadata = about.get("metadata")
-        mark = metadata.get(MARK) if isinstance(metadata, Mapping) else None
-        ids = ids_in(about)
-        marked = await self._find([mark]) if isinstance(mark, str) else []
-        is_early = False if marked else await self._wait_for_what_is_in_flight()
-        found = list(dict.fromkeys([*marked, *await self._find([*ids, *([mark] if isinstance(mark, str) else [])])]))
+        said = [metadata.get(mark) for mark in MARKS] if isinstance(metadata, Mapping) else []
+        marks = [mark for mark in said if isinstance(mark, str)]
+        are_known = bool(marks) and all([await self._find([mark]) for mark in marks])
+        is_early = False if are_known else await self._wait_for_what_is_in_flight()
+        found = list(dict.fromkeys(await self._find([*marks, *ids_in(about)])))
         failed: Exception | None = None
         for effect_id in found:
             try:
@@ -169,7 +169,7 @@ class _Webhook:
             raise failed
         if is_early:
             return 503, "about something that may be in flight"
-        if not found and isinstance(mark, str):
+        for mark in marks:
             await asyncio.to_thread(self._tell_of_unlanded, mark, str(event.get("id")))
         return 200, f"effects read again: {len(found)}"
 

@@ -258,6 +258,81 @@ def test_payment_is_created_captured_and_canceled_once(open_gate: OpenGate, own:
     assert client.v1.payment_intents.retrieve(second.value.id).status == "canceled"
 
 
+@pytest.mark.parametrize("by_hand", ["capture", "cancel"])
+@pytest.mark.parametrize("made_by", ["create", "confirm"])
+def test_payment_is_found_whatever_was_done_with_it_since(
+    open_gate: OpenGate, own: LocalStripe, made_by: str, by_hand: str
+) -> None:
+    """Authorized, crashed, then captured through the gate or canceled by a person: it landed, though it is not approved any more."""
+    client, approved = own.client(), True
+
+    def start() -> tuple[Interlock, Any]:
+        gate = open_gate()
+        options: Any = {"currency": "usd", "settle_after": 0, "approval": lambda case: approved}
+        action: Any = made_by
+        return gate, stripe_payment_intent(gate, client, key=lambda case: f"k:{case.id}", action=action, **options)
+
+    gate, make = start()
+    gate.recover()
+    held = dict(AUTHORIZED)
+    if made_by == "create":
+        proposal = make.proposal({"id": "1"}, amount=5000, params=held)
+    else:
+        del held["confirm"]
+        waiting = client.v1.payment_intents.create({"amount": 5000, "currency": "usd", **held})
+        proposal = make.proposal({"id": "1", "payment_intent": waiting.id})
+    with pytest.raises(SimulatedCrash):
+        gate.submit(proposal, crash_after_effect=True)
+    made = client.v1.payment_intents.list().data[0]
+    assert made.status == "requires_capture"
+
+    gate, make = start()
+    if by_hand == "cancel":
+        client.v1.payment_intents.cancel(made.id)
+    else:
+        capture = stripe_payment_intent(gate, client, key=lambda case: f"k:{case.id}", action="capture")
+        assert str(capture({"id": "1", "payment_intent": made.id})) == "COMMITTED"
+        assert str(capture({"id": "1", "payment_intent": made.id})) == "DUPLICATE_IGNORED"
+    approved = False
+    assert [str(outcome) for outcome in gate.recover()] == ["COMMITTED_ON_QUERY"]
+
+
+@pytest.mark.parametrize("declined", [True, False])
+def test_payment_that_nobody_made_is_not_found_once_it_is_canceled(
+    open_gate: OpenGate, own: LocalStripe, declined: bool
+) -> None:
+    """Declined, or never confirmed, and then canceled by a person: it did not land, and the record does not say so."""
+    client, approved = own.client(), True
+    how = {**AUTHORIZED, "payment_method": "pm_card_chargeDeclined" if declined else "pm_card_visa"}
+    waiting = client.v1.payment_intents.create(
+        {"amount": 5000, "currency": "usd", **{name: value for name, value in how.items() if name != "confirm"}}
+    )
+
+    def start() -> tuple[Interlock, Any, Any]:
+        gate = open_gate()
+        options: Any = {"settle_after": 0, "approval": lambda case: approved, "key": lambda case: f"k:{case.id}"}
+        return (
+            gate,
+            stripe_payment_intent(gate, client, currency="usd", **options),
+            stripe_payment_intent(gate, client, action="confirm", **options),
+        )
+
+    gate, create, confirm = start()
+    gate.recover()
+    crash = "crash_after_effect" if declined else "crash_before_effect"
+    with pytest.raises(SimulatedCrash):
+        gate.submit(create.proposal({"id": "1"}, amount=5000, params=how), **{crash: True})
+    gate, create, confirm = start()
+    with pytest.raises(SimulatedCrash):
+        gate.submit(confirm.proposal({"id": "1", "payment_intent": waiting.id}), **{crash: True})
+    for payment in client.v1.payment_intents.list().data:
+        if payment.status not in ("succeeded", "canceled"):
+            client.v1.payment_intents.cancel(payment.id)
+    approved = False
+    gate, create, confirm = start()
+    assert [str(outcome) for outcome in gate.recover()] == ["REFUSED:lease_at_recovery"] * 2
+
+
 def test_payment_that_is_declined_failed(open_gate: OpenGate, own: LocalStripe) -> None:
     """A declined card: FAILED, with the service's words; another card is another request under a new decision."""
     client, gate = own.client(), open_gate()
