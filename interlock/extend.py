@@ -63,8 +63,10 @@ __all__ = [
     "ToolGate",
     "ToolsConfig",
     "Unanswered",
+    "acall_effect",
     "is_async",
     "load",
+    "not_taken",
     "plain",
 ]
 
@@ -279,7 +281,7 @@ class ToolGate:
         try:
             outcome = gated.effect.submit_blocking((), **gated.given(arguments, context, decision, evidence))
         except (BadInput, CallbackFailed) as error:
-            return _not_taken(name, error)
+            return not_taken(name, error)
         return _answer(outcome)
 
     async def acall(
@@ -296,7 +298,7 @@ class ToolGate:
         try:
             outcome = await gated.effect.asubmit((), **gated.given(arguments, context, decision, evidence))
         except (BadInput, CallbackFailed) as error:
-            return _not_taken(name, error)
+            return not_taken(name, error)
         return _answer(outcome)
 
     def recover(self, *, wait: float | timedelta | None = None) -> Recovery:
@@ -356,7 +358,7 @@ async def acall_effect(
     try:
         outcome = await effect.asubmit((), dict(arguments), decision=decision, origin=_origin(evidence))
     except (BadInput, CallbackFailed) as error:
-        return _not_taken(effect.name, error)
+        return not_taken(effect.name, error)
     return _answer(outcome)
 
 
@@ -661,8 +663,8 @@ def _answer(outcome: Outcome) -> Answer:
     return Answer(outcome, value if isinstance(value, str) else _text(value))
 
 
-def _not_taken(name: str, error: BadInput | CallbackFailed) -> Answer:
-    """A call that could not be taken: nothing was journalled and nothing sent, and the model is told what to do."""
+def not_taken(name: str, error: BadInput | CallbackFailed) -> Answer:
+    """The answer to a call that could not be taken: nothing was journalled and nothing sent, and the model is told what to do."""
     cause: BaseException = error
     while isinstance(cause.__cause__, BadInput):
         cause = cause.__cause__

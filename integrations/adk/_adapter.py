@@ -14,18 +14,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from google.adk.agents import BaseAgent
-from google.adk.tools import BaseTool, FunctionTool, ToolContext
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
+from google.adk.tools.tool_context import ToolContext
 
-from interlock.errors import ConfigurationError, NotSent
+from interlock import ConfigurationError, NotSent
 from interlock.extend import Answer, ToolFailed, is_async, plain
 
 log = logging.getLogger("interlock")
 
 GIVEN = Any
 """A tool as ADK takes it: a function, a `BaseTool` or a toolset; or an agent, which stands for its tools and those below it."""
+
+
+PROPOSED_KEY = "interlock_key"
+"""Beside a tool's arguments: the key that a `proposal=` gave. It is on the record with them; the tool does not get it."""
 
 
 @dataclass(slots=True)
@@ -35,7 +41,6 @@ class LiveCall:
     Attributes:
         tool: the tool that was called; a look-up tool that the gate calls meanwhile is another one.
         context: ADK's context of the call.
-        key: the business key, where a `proposal=` gave it.
         ran: whether the tool answered in this call.
         result: what it answered.
         pause: what a tool answered that asked a person first, and has not acted.
@@ -43,7 +48,6 @@ class LiveCall:
 
     tool: BaseTool
     context: ToolContext
-    key: str = ""
     ran: bool = False
     result: Any = None
     pause: Any = None
@@ -86,20 +90,19 @@ class ToolEntrance:
             ToolFailed: it says of itself that it failed.
             NotSent: it has certainly not acted.
         """
+        arguments = {name: value for name, value in arguments.items() if name != PROPOSED_KEY}
         if isinstance(context, LiveCall) and context.tool.name == self.tool.name:
             return await self._run(arguments, context)
         if isinstance(context, LiveCall):
             # Another tool's call asks this one: a context of its own, so that nothing of it comes into that call's event.
-            beside = ToolContext(
-                context.context._invocation_context, function_call_id=context.context.function_call_id
-            )
-            return _read(await self.tool.run_async(args=dict(arguments), tool_context=beside))
+            beside = ToolContext(context.context._invocation_context, function_call_id=context.context.function_call_id)
+            return _read(await self.tool.run_async(args=arguments, tool_context=beside))
         if _takes_context(self.tool):
             raise NotSent(
                 f"{self.tool.name!r} takes its tool_context from a run of ADK, which a recovery has not. Resume the run; that settles it"
             )
         nowhere: Any = NoRun()
-        return _read(await self.tool.run_async(args=dict(arguments), tool_context=nowhere))
+        return _read(await self.tool.run_async(args=arguments, tool_context=nowhere))
 
     async def _run(self, arguments: Mapping[str, Any], live: LiveCall) -> Any:
         context = live.context
@@ -148,15 +151,24 @@ def given_to_adk(answer: Answer, live: LiveCall) -> Any:
         return {**answer.as_dict(), "error": answer.message}
     if live.ran:
         return live.result
+    if answer.value is None and is_answered_later(live.tool):
+        return None
     if answer.value is None or answer.value is True:
         # An earlier call or a look-up knows that it landed, and no more.
         return {"result": answer.value, "message": answer.message}
     return answer.value
 
 
-def as_response(result: Any) -> dict[str, Any]:
+def as_response(tool: BaseTool, result: Any) -> dict[str, Any]:
     """A tool's result as the dict that a callback answers; ADK makes the same of it. An empty one still stands for the tool."""
+    if result is None and is_answered_later(tool):
+        return {}
     return result if isinstance(result, dict) else {"result": result}
+
+
+def is_answered_later(tool: BaseTool) -> bool:
+    """Whether the tool's answer may come later, so that None is no answer at all."""
+    return tool.is_long_running or bool(getattr(tool, "_defers_response", False))
 
 
 def decision_of(context: ToolContext) -> str:
@@ -226,7 +238,9 @@ def as_tool(given: Any) -> BaseTool:
 def is_same_tool(one: BaseTool, other: BaseTool) -> bool:
     """Whether two objects stand for one tool; ADK makes new ones of a function or a toolset whenever it likes."""
     return one is other or (
-        type(one) is type(other) and one.name == other.name and getattr(one, "func", None) == getattr(other, "func", None)
+        type(one) is type(other)
+        and one.name == other.name
+        and getattr(one, "func", None) == getattr(other, "func", None)
     )
 
 
@@ -238,7 +252,9 @@ def refuse_generators(tool: BaseTool) -> None:
     """
     function = getattr(tool, "func", None)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigurationError(f"the tool {tool.name!r} is a generator, which the gate cannot record; give it a function that returns.")
+        raise ConfigurationError(
+            f"the tool {tool.name!r} is a generator, which the gate cannot record; give it a function that returns."
+        )
 
 
 def _tools(given: Iterable[GIVEN] | GIVEN) -> Iterator[BaseTool]:

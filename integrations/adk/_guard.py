@@ -1,7 +1,7 @@
 """`Guard`: which of an agent's tools are gated and how, and the callback that stands in the tool's place.
 
-Owns the ways in which a tool is matched to what gates it: a configuration, an `Effect`, or an effect declared with `@gate.effect` that is done
-in the tool's stead. What is translated from and to ADK is in `_adapter`.
+Owns the ways in which a tool is matched to what gates it: a configuration, an `Effect`, or an effect declared with `@gate.effect` that is
+done in the tool's stead. What is translated from and to ADK is in `_adapter`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from google.adk.agents import BaseAgent
-from google.adk.tools import BaseTool, ToolContext
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
 
 from interlock import BadInput, ConfigurationError, EffectFunction, Interlock, Recovery
 from interlock.extend import Answer, Effect, ToolConfig, ToolGate, acall_effect
 from interlock.integrations.adk._adapter import (
+    PROPOSED_KEY,
     LiveCall,
     ToolEntrance,
     as_response,
@@ -100,14 +102,14 @@ class Guard:
         Raises:
             ConfigurationError: the tool is gated already, or what gates it cannot be kept.
         """
-        tool = as_tool(tool)
-        if tool.name in self._gated:
-            raise ConfigurationError(f"the tool {tool.name!r} is behind the gate already.")
-        if not is_same_tool(self._tools.setdefault(tool.name, tool), tool):
-            raise ConfigurationError(f"two tools are named {tool.name!r}; the gate could not tell which one to call.")
-        refuse_generators(tool)
-        self._gated[tool.name] = _Gated(tool, self._target(tool, target_for, proposal), proposal)
-        return tool
+        made = as_tool(tool)
+        if made.name in self._gated:
+            raise ConfigurationError(f"the tool {made.name!r} is behind the gate already.")
+        if not is_same_tool(self._tools.setdefault(made.name, made), made):
+            raise ConfigurationError(f"two tools are named {made.name!r}; the gate could not tell which one to call.")
+        refuse_generators(made)
+        self._gated[made.name] = _Gated(made, self._target(made, target_for, proposal), proposal)
+        return made
 
     @property
     def interlock(self) -> Interlock:
@@ -156,7 +158,7 @@ class Guard:
 
     async def answer(self, tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
         """As `run`, in the form of a callback's answer."""
-        return as_response(await self.run(tool, args, tool_context))
+        return as_response(tool, await self.run(tool, args, tool_context))
 
     async def run(self, tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> Any:
         """Do the call of a gated tool once, and give what the tool gives; whatever else became of it, a dict with `error`.
@@ -172,11 +174,15 @@ class Guard:
         gated = self._gated[tool.name]
         if not is_same_tool(gated.tool, tool):
             log.error("a tool named %r was called which is not the one behind the gate; it was not run.", tool.name)
-            return refusal("unknown_tool", f"Not done: another tool named {tool.name} is behind the gate. Do not call it again.")
+            return refusal(
+                "unknown_tool", f"Not done: another tool named {tool.name} is behind the gate. Do not call it again."
+            )
         missing = missing_arguments(tool, args, self.argument_of_gate(tool.name))
         if missing and gated.runs_the_tool:
             told = ", ".join(map(repr, missing))
-            return refusal("bad_input", f"Not done: missing arguments: {told}. Nothing was sent. Correct them and call again.")
+            return refusal(
+                "bad_input", f"Not done: missing arguments: {told}. Nothing was sent. Correct them and call again."
+            )
         waits = await asked_first(tool, args, tool_context)
         if waits is not None:
             return waits
@@ -239,11 +245,13 @@ class Guard:
             return target_for
         if target_for is None:
             if proposal is None:
-                raise ConfigurationError(f"the tool {tool.name!r}: say what gates it: target_for=, or proposal= for its key.")
-            target_for = Effect(key=_key_of_proposal)
+                raise ConfigurationError(
+                    f"the tool {tool.name!r}: say what gates it: target_for=, or proposal= for its key."
+                )
+            target_for = Effect(key=_proposed_key)
         if isinstance(target_for, Effect):
-            if proposal is not None:
-                target_for = dataclasses.replace(target_for, key=_own_key_or(target_for.key))
+            if proposal is not None and target_for.key is not _proposed_key:
+                target_for = dataclasses.replace(target_for, key=_proposed_key_or(target_for.key))
         elif not isinstance(target_for, ToolConfig | Mapping):
             if not callable(target_for):
                 raise ConfigurationError(
@@ -282,9 +290,12 @@ class _Gated:
         """Whether a proposal may be the key itself; a configuration names the key by the arguments."""
         return isinstance(self.target, ToolGate) and isinstance(self.target.declared[self.tool.name], Effect)
 
-    async def propose(self, args: dict[str, Any], live: LiveCall) -> tuple[ToolGate | EffectFunction[Any], Mapping[str, Any]]:
+    async def propose(
+        self, args: dict[str, Any], live: LiveCall
+    ) -> tuple[ToolGate | EffectFunction[Any], Mapping[str, Any]]:
         """What this call goes to, and with which arguments."""
         target = self.target
+        args = {name: value for name, value in args.items() if name != PROPOSED_KEY}  # never the model's to give
         if not isinstance(target, ToolGate | EffectFunction):
             target = await _awaited(target(dict(args)))
             if not isinstance(target, EffectFunction):
@@ -295,33 +306,33 @@ class _Gated:
             return target, args
         proposed = await _awaited(self.proposal(dict(args), live.context))
         if isinstance(proposed, str) and isinstance(target, ToolGate) and self.takes_key:
-            live.key = proposed
-            return target, args
+            return target, {**args, PROPOSED_KEY: proposed}
         if not isinstance(proposed, Mapping):
             raise ConfigurationError(
                 f"the tool {self.tool.name!r}: proposal= gave {proposed!r:.200}; give a dict of arguments. A text, as the key, serves only "
-                    "with an Effect or without target_for=."
+                "with an Effect or without target_for=."
             )
         return target, proposed
 
 
-def _key_of_proposal(context: LiveCall) -> str:
-    return context.key
+def _proposed_key(**arguments: Any) -> Any:
+    if PROPOSED_KEY not in arguments:
+        raise BadInput("the proposal gave no key; without an Effect it has to be a text.")
+    return arguments[PROPOSED_KEY]
 
 
-def _own_key_or(key: Callable[..., str]) -> Callable[..., Any]:
+def _proposed_key_or(key: Callable[..., str]) -> Callable[..., Any]:
     """The key that a proposal gave as a text, or else the effect's own."""
     parameters = inspect.signature(key).parameters
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
-    def chosen(**offered: Any) -> Any:
-        live = offered.get("context")
-        if isinstance(live, LiveCall) and live.key:
-            return live.key
+    def chosen(**arguments: Any) -> Any:
+        if PROPOSED_KEY in arguments:
+            return arguments[PROPOSED_KEY]
         for name, parameter in parameters.items():
-            if name not in offered and parameter.default is parameter.empty and not takes_all:
+            if name not in arguments and parameter.default is parameter.empty and not takes_all:
                 raise BadInput(f"the argument {name!r} is missing.")
-        return key(**{name: value for name, value in offered.items() if takes_all or name in parameters})
+        return key(**{name: value for name, value in arguments.items() if takes_all or name in parameters})
 
     return chosen
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from google.adk.plugins import BasePlugin
-from google.adk.tools import BaseTool, ToolContext
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
 
 from interlock.integrations.adk._guard import Guard
 
@@ -26,9 +27,9 @@ log = logging.getLogger("interlock")
 class InterlockPlugin(BasePlugin):
     """Put the tools with outside effects of all agents of a runner behind the gate, those of sub-agents and of agents as tools, too.
 
-    A plugin's answer to a call leaves out the agent's own `before_tool_callback`. So the plugin asks those callbacks first, as ADK would: what
-    one answers stands, and what one edits is what the gate judges. Plugins that are listed after this one are not asked about gated
-    calls: list it last. If it is not, that is logged as a warning, once.
+    A plugin's answer to a call leaves out the agent's own `before_tool_callback`. So the plugin asks those callbacks first, as ADK would:
+    what one answers stands, and what one edits is what the gate judges. Plugins that are listed after this one are not asked about
+    gated calls: list it last. If it is not, that is logged as a warning, once.
 
     Args:
         config: which tools are gated and how: a dict, a JSON or TOML file, or a `ToolsConfig` (docs/config.md); or a `Guard`.

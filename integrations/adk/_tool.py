@@ -6,23 +6,32 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from google.adk.agents import BaseAgent
-from google.adk.tools import BaseTool, ToolContext
+from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.tool_context import ToolContext
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 from interlock.integrations.adk._adapter import as_tool
 from interlock.integrations.adk._guard import Guard
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from google.adk.models import LlmRequest
+    from google.adk.models.llm_request import LlmRequest
     from google.genai import types
 
     from interlock import Recovery
     from interlock.extend import ToolsConfig
 
-_FACE = ("name", "description", "is_long_running", "_defers_response", "custom_metadata", "behavior", "response_scheduling")
+_FACE = (
+    "name",
+    "description",
+    "is_long_running",
+    "_defers_response",
+    "custom_metadata",
+    "behavior",
+    "response_scheduling",
+)
 """What of a tool is its face to model and framework; the gated tool has the same."""
 
 
@@ -122,7 +131,9 @@ def protect_tools(
         ConfigurationError: the configuration names a tool that is not there, or has an option that does not exist.
     """
     if isinstance(tools, BaseAgent):
-        raise ConfigurationError("protect_tools() takes a list of tools; for an agent and those below it use InterlockPlugin.")
+        raise ConfigurationError(
+            "protect_tools() takes a list of tools; for an agent and those below it use InterlockPlugin."
+        )
     made = [tool if isinstance(tool, BaseToolset) else as_tool(tool) for tool in tools]
     twice = [tool.name for tool in made if isinstance(tool, GatedTool)]
     if twice:
