@@ -37,11 +37,11 @@ from interlock.calling import (
 from interlock.config import EFFECT_ID, Match, ToolConfig, ToolsConfig, load
 from interlock.declaration import ExceptionTypes
 from interlock.decorator import Interlock, Recovery
-from interlock.effects import History
+from interlock.effects import History, Kind
 from interlock.errors import BadInput, CallbackFailed, ConfigurationError, NotSent, Rejected, Unanswered
 from interlock.function import EffectFunction
 from interlock.journal import Journal
-from interlock.outcomes import Outcome, Status
+from interlock.outcomes import Outcome, Reason, Status
 from interlock.ports import Verdict
 from interlock.rules.values import is_text, storable, text_of
 
@@ -656,11 +656,19 @@ def _answer(outcome: Outcome) -> Answer:
         message = outcome.for_model
         if outcome.status is Status.FAILED and outcome.detail:
             message = f"{message} What was said: {outcome.detail[:500]}"
-        return Answer(outcome, message)
+        return Answer(outcome, message + _first_result(outcome))
     value = outcome.value
     if value is None or value is True:
         return Answer(outcome, outcome.for_model)
     return Answer(outcome, value if isinstance(value, str) else _text(value))
+
+
+def _first_result(outcome: Outcome) -> str:
+    """For a request that was made with other arguments before: what those came to. A model that is not told asks on and on."""
+    if outcome.reason != Reason.CONFLICTING_PAYLOAD or outcome.history is None:
+        return ""
+    done = [entry.data.get("value") for entry in outcome.history.entries if entry.kind is Kind.COMMITTED]
+    return f" It was done then, and returned: {_text(done[-1])[:500]}" if done else ""
 
 
 def not_taken(name: str, error: BadInput | CallbackFailed) -> Answer:

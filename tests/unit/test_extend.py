@@ -377,3 +377,15 @@ def test_bare_import_pulls_in_no_framework(module: str) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
+
+
+def test_other_arguments_are_told_what_the_first_ones_came_to(tmp_path: Path) -> None:
+    """A call with other arguments under a key that is done is refused, and its sentence says what the first call returned."""
+    service = Service()
+    with ToolGate(CONFIG, tools=service.tools, journal=tmp_path) as gate:
+        gate.recover()
+        gate.call("create_refund", {"order_id": "881", "amount": 20})
+        refused = gate.call("create_refund", {"order_id": "881", "amount": 21})
+    assert refused.message.startswith("Refused: this request was already made with other arguments.")
+    assert '"id": "re_1"' in refused.message
+    assert len(service.refunds) == 1
