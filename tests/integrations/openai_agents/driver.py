@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from agents import Agent, FunctionTool, Runner, RunState, SQLiteSession, function_tool, set_tracing_disabled
 from agents.items import ModelResponse
 from agents.models.interface import Model
+from agents.tool_context import ToolContext
 from agents.usage import Usage
 from openai.types.responses import (
     Response,
@@ -24,6 +25,8 @@ from interlock.integrations.openai_agents import protect_agent, protect_tool, pr
 from interlock.testing.driver import IntegrationDriver, ModelCall, Place, Told
 
 set_tracing_disabled(True)
+
+AGENT = ("agent",) if "agent" in ToolContext.__dataclass_fields__ else ()  # the oldest releases do not tell a tool its agent
 
 
 class Scripted(Model):
@@ -98,7 +101,7 @@ def told(result: Any, calls: Sequence[ModelCall]) -> list[Told]:
 class ToolsDriver(IntegrationDriver):
     """`protect_tools`, with a SQLite session: after a kill the model is asked again."""
 
-    evidence: ClassVar[tuple[str, ...]] = ("tool_call_id", "tool_call_item", "agent")
+    evidence: ClassVar[tuple[str, ...]] = ("tool_call_id", "tool_call_item", *AGENT)
     not_applicable: ClassVar[Mapping[str, str]] = {
         "retry": "the SDK retries calls of the model, never a tool",
         "edit": "RunState.approve takes the call as it is and has no way to change its arguments",
@@ -181,7 +184,7 @@ class ToolsDriver(IntegrationDriver):
 class RunStateDriver(ToolsDriver):
     """`protect_agent`; every run is saved at its approval, and a run that a kill ended is resumed from there."""
 
-    evidence: ClassVar[tuple[str, ...]] = ("tool_call_id", "tool_call_item", "agent", "approved")
+    evidence: ClassVar[tuple[str, ...]] = ("tool_call_id", "tool_call_item", "approved", *AGENT)
 
     def protect(self, tools: list[FunctionTool]) -> Any:
         self.agent.tools = list(tools)
@@ -203,13 +206,3 @@ class ToolDriver(ToolsDriver):
         protected = protect_tool(refund, self.place.config, asks=others, journal=self.place.journal)
         self.agent.tools = [protected, *others]
         return protected
-
-
-class HandoffDriver(ToolsDriver):
-    """`protect_agent`; the tools are those of an agent that is handed off to, which hands back."""
-
-    def protect(self, tools: list[FunctionTool]) -> Any:
-        self.desk = self.agent
-        self.agent = Agent(name="refunds", tools=list(tools), handoffs=[self.desk])
-        self.desk.handoffs = [self.agent]
-        return protect_agent(self.desk, self.place.config, journal=self.place.journal)
