@@ -1,0 +1,152 @@
+"""`InterlockToolset`: the gate around one toolset of Pydantic AI. Owns where in a stack of toolsets the gate stands."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import RunContext
+from pydantic_ai.toolsets import (
+    AbstractToolset,
+    ApprovalRequiredToolset,
+    CombinedToolset,
+    FunctionToolset,
+    ToolsetTool,
+    WrapperToolset,
+)
+
+from interlock import ConfigurationError
+from interlock.integrations.pydantic_ai._adapter import NO_DEPS, Door, named_tools
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from interlock import Recovery
+    from interlock.extend import ToolGate, ToolsConfig
+
+
+class InterlockToolset(WrapperToolset[Any]):
+    """Puts the tools of a toolset that have outside effects behind the gate.
+
+        toolset = InterlockToolset(FunctionToolset([create_refund, get_order, find_refund]), "interlock.json")
+        agent = Agent(model, toolsets=[toolset.approval_required()])
+        toolset.recover()
+
+    Args:
+        wrapped: a toolset of functions, or several. What asks for approval, renames or filters goes around this one.
+        config: which tools are gated and how: a dict, a JSON or TOML file, or a `ToolsConfig` (docs/config.md).
+        tools: further tools that premises and look-ups ask and that are not in the toolset.
+        journal: where the journal lives, if not where the configuration says.
+        deps: what tools that take a `RunContext` find as `ctx.deps` outside a run, in a recovery; a callable is called for it.
+        decision: names the decision of a call from its context. A refusal stands for its decision.
+
+    Raises:
+        ConfigurationError: the configuration names a tool that is not there, or has an option that does not exist; or the toolset inside
+            asks for approval itself, so that the gate would come before the approval.
+        JournalError: the journal cannot be opened.
+    """
+
+    def __init__(
+        self,
+        wrapped: AbstractToolset[Any],
+        config: ToolsConfig | Mapping[str, Any] | str | Path,
+        *,
+        tools: Any = (),
+        journal: Any = None,
+        deps: Any = NO_DEPS,
+        decision: Callable[[RunContext[Any]], str] | None = None,
+    ) -> None:
+        super().__init__(wrapped)
+        _check(wrapped)
+        self._door = Door(config, named_tools([wrapped, tools]), journal=journal, deps=deps, decision=decision)
+
+    @property
+    def gate(self) -> ToolGate:
+        """The `ToolGate` behind it."""
+        return self._door.gate
+
+    def recover(self, *, wait: float | timedelta | None = None) -> Recovery:
+        """Settle what a crash left open: once on start, before the agent runs.
+
+        Raises:
+            ConfigurationError: an event loop runs in this thread (use `arecover`).
+
+        **Durable when** this returns: every outcome but IN_FLIGHT.
+        **If the process dies** meanwhile: the next recovery starts over from the record.
+        """
+        return self._door.gate.recover(wait=wait)
+
+    async def arecover(self, *, wait: float | timedelta | None = None) -> Recovery:
+        """As `recover`, where an event loop runs."""
+        return await self._door.gate.arecover(wait=wait)
+
+    def close(self) -> None:
+        """Give up the gate."""
+        self._door.gate.close()
+
+    # --- the framework's own -----------------------------------------------------------------------------------------------
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """The toolset's tools, without the arguments that the gate fills in."""
+        tools = await self.wrapped.get_tools(ctx)
+        return {
+            name: dataclasses.replace(tool, tool_def=self._door.hide_argument(tool.tool_def))
+            for name, tool in tools.items()
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """A call of a gated tool goes through the gate, any other one on."""
+
+        async def proceed(args: dict[str, Any]) -> Any:
+            return await self.wrapped.call_tool(name, args, ctx, tool)
+
+        if not self._door.gate.is_gated(name):
+            return await proceed(tool_args)
+        return await self._door.call(name, tool_args, ctx, proceed, seen=False)
+
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
+        """This toolset for one run, on the same gate."""
+        return self._around(await self.wrapped.for_run(ctx))
+
+    async def for_run_step(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
+        """This toolset for one step of a run, on the same gate."""
+        return self._around(await self.wrapped.for_run_step(ctx))
+
+    def visit_and_replace(
+        self, visitor: Callable[[AbstractToolset[Any]], AbstractToolset[Any]]
+    ) -> AbstractToolset[Any]:
+        """This toolset around another one inside, on the same gate."""
+        return self._around(self.wrapped.visit_and_replace(visitor))
+
+    def _around(self, wrapped: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        if wrapped is self.wrapped:
+            return self
+        other = copy.copy(self)
+        other.wrapped = wrapped
+        return other
+
+
+def _check(toolset: AbstractToolset[Any]) -> None:
+    """Refuse what would make the gate come first, or what has tools that are known in a run only."""
+    if isinstance(toolset, ApprovalRequiredToolset):
+        raise ConfigurationError(
+            "the toolset inside asks for approval, so the gate would come before it. Wrap the other way round: "
+            "InterlockToolset(toolset, config).approval_required()."
+        )
+    if isinstance(toolset, InterlockToolset):
+        raise ConfigurationError("the toolset is behind a gate already.")
+    if isinstance(toolset, CombinedToolset):
+        for inner in toolset.toolsets:
+            _check(inner)
+    elif isinstance(toolset, WrapperToolset):
+        _check(toolset.wrapped)
+    elif not isinstance(toolset, FunctionToolset):
+        raise ConfigurationError(
+            f"the tools of {toolset.label} are known in a run only, so a recovery could not ask them. Put the MCP server behind "
+            "`python -m interlock.mcp_proxy`, or wrap a toolset of functions."
+        )
