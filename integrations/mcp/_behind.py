@@ -47,6 +47,7 @@ class Behind:
             except (RpcError, UpstreamGone) as error:
                 raise ConfigurationError(f"the server {self.command[0]!r} does not list its tools: {error}.") from error
             tools = {str(tool["name"]): tool for tool in listed}
+            self._tools = tools
             self.gateway = Gateway(config, tools=tools, ask=self.ask)
             for outcome in await self.gateway.gate.arecover():
                 log.warning("recovered %s %r: %s", outcome.effect, outcome.key, outcome)
@@ -76,6 +77,13 @@ class Behind:
             return await self.ask(name, arguments)
 
         return LiveCall(tool=str(params["name"]), send=send, ask=ask, params=params)
+
+    def schema_of(self, name: str) -> dict[str, Any] | None:
+        """What a client may give a tool."""
+        if name in self.gateway.faces:
+            return dict(self.gateway.faces[name].schema)
+        schema = self._tools.get(name, {}).get("inputSchema")
+        return schema if isinstance(schema, dict) else None
 
     async def ask(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run a tool in a short-lived process of our own, apart from the client's.

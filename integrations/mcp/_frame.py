@@ -117,6 +117,7 @@ class RpcError(Exception):
 
     Attributes:
         code: of JSON-RPC or MCP.
+        data: what else the server said.
     """
 
     def __init__(self, error: Any) -> None:
@@ -124,6 +125,7 @@ class RpcError(Exception):
         super().__init__(str(said.get("message", "")) or "no message")
         code = said.get("code")
         self.code = code if isinstance(code, int) else 0
+        self.data = said.get("data")
 
 
 class UpstreamGone(Exception):

@@ -98,15 +98,19 @@ class Upstream:
             raise UpstreamGone("the server has ended", was_written=False)
         self._process.stdin.write(line if line.endswith(b"\n") else line + b"\n")
 
-    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def next_id(self) -> str:
+        """An id of our own for a request."""
+        self._number += 1
+        return f"il-{self._nonce}-{self._number}"
+
+    async def request(self, method: str, params: Mapping[str, Any], *, own: str = "") -> dict[str, Any]:
         """Ask the server, under an id of our own.
 
         Raises:
             RpcError: it answered with an error.
             UpstreamGone: it has ended.
         """
-        self._number += 1
-        own = f"il-{self._nonce}-{self._number}"
+        own = own or self.next_id()
         if self._envelope and "_meta" not in params:
             params = {**params, "_meta": self._envelope}
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import os
 import queue
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 from interlock.errors import ConfigurationError, JournalError
 from interlock.extend import ToolsConfig, load
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="interlock: %(message)s")
     try:
         config = load(options.config)
-        return asyncio.run(_serve_stdio(config, options.command))
+        return asyncio.run(_serve(config, options.command, options.http))
     except (ConfigurationError, JournalError) as error:
         print(f"interlock: {error}", file=sys.stderr)
         return 2
@@ -43,9 +43,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-async def _serve_stdio(config: ToolsConfig, command: Sequence[str]) -> int:
+async def _serve(config: ToolsConfig, command: Sequence[str], http: str | None) -> int:
+    if http is not None:
+        from interlock.integrations.mcp._http import address, serve_http
+
+        address(http)
     behind = Behind(command)
     await behind.open(config)
+    try:
+        return await (_serve_stdio(behind) if http is None else serve_http(behind, http))
+    finally:
+        await behind.close()
+
+
+async def _serve_stdio(behind: Behind) -> int:
     written = _Output()
     connection = Connection(behind, written.put)
     await connection.open()
@@ -53,13 +64,8 @@ async def _serve_stdio(config: ToolsConfig, command: Sequence[str]) -> int:
     await asyncio.wait({reading, connection.upstream.ended}, return_when=asyncio.FIRST_COMPLETED)
     exit_code = 0 if reading.done() else connection.upstream.exit_code or 0
     await connection.finish()
-    await behind.close()
     written.close()
-    if not reading.done():
-        # A thread waits for a line of a client that has not gone; nothing of ours is left to be done.
-        sys.stderr.flush()
-        os._exit(exit_code if exit_code >= 0 else 128 - exit_code)
-    return exit_code
+    return exit_code if exit_code >= 0 else 128 - exit_code
 
 
 async def _read_input(connection: Connection) -> None:
@@ -67,9 +73,11 @@ async def _read_input(connection: Connection) -> None:
     ended: asyncio.Future[None] = loop.create_future()
 
     def read() -> None:
-        for line in sys.stdin.buffer:
-            loop.call_soon_threadsafe(connection.take, line)
-        loop.call_soon_threadsafe(ended.set_result, None)
+        # Not sys.stdin: the interpreter could not close that while this thread waits for a line.
+        with open(0, "rb", closefd=False) as lines, suppress(RuntimeError):
+            for line in lines:
+                loop.call_soon_threadsafe(connection.take, line)
+            loop.call_soon_threadsafe(ended.set_result, None)
 
     threading.Thread(target=read, daemon=True).start()
     await ended

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -47,6 +48,24 @@ def environment(*, kill_too: Sequence[int] = ()) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "KILL_TOO": json.dumps(list(kill_too)),
     }
+
+
+def free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        port: int = asked.getsockname()[1]
+        return port
+
+
+async def listening(port: int, *, within_s: float = 20.0) -> None:
+    """Wait until somebody listens on a port."""
+    for _ in range(int(within_s / 0.05)):
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            return
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"nobody listens on port {port}")
 
 
 class McpDriver(IntegrationDriver):
@@ -149,6 +168,36 @@ class McpDriver(IntegrationDriver):
 
 class HandshakeDriver(McpDriver):
     """The same in the era with a handshake."""
+
+    mode = "legacy"
+
+
+class HttpDriver(McpDriver):
+    """The proxy over streamable HTTP, in the era without a handshake."""
+
+    @contextlib.asynccontextmanager
+    async def connected(self) -> AsyncIterator[Client]:
+        port = free_port()
+        kill_too = [os.getpid()] if in_a_child() else []
+        with self.log.open("a") as log:
+            proxy = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *proxy_arguments(self.place, "--http", f"127.0.0.1:{port}", server=self.server_file),
+                env={**os.environ, **environment(kill_too=kill_too)},
+                stderr=log,
+            )
+        try:
+            await listening(port)
+            async with Client(f"http://127.0.0.1:{port}/mcp", mode=self.mode) as client:
+                yield client
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                proxy.terminate()
+            await proxy.wait()
+
+
+class HttpHandshakeDriver(HttpDriver):
+    """The same in the era with a handshake, with a session."""
 
     mode = "legacy"
 

@@ -17,6 +17,14 @@ class TestProxyHandshake(IntegrationContract):
     driver: ClassVar[type[IntegrationDriver]] = through_the_proxy.HandshakeDriver
 
 
+class TestProxyHttpModern(IntegrationContract):
+    driver: ClassVar[type[IntegrationDriver]] = through_the_proxy.HttpDriver
+
+
+class TestProxyHttpHandshake(IntegrationContract):
+    driver: ClassVar[type[IntegrationDriver]] = through_the_proxy.HttpHandshakeDriver
+
+
 class TestInsideModern(IntegrationContract):
     driver: ClassVar[type[IntegrationDriver]] = inside.InsideDriver
 
