@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks.simulator.clock import VirtualClock
 from interlock.effects import Entry, History
 from interlock.outcomes import Outcome
+from interlock.protocol import Patience
 from interlock.rules.lifecycle import State
 
 _BOOLEANS = {True: "<true>", False: "<false>"}  # True == 1 would let two values freeze alike
@@ -63,4 +64,6 @@ def freeze(value: Any) -> Any:
         return type(value).__name__
     if is_dataclass(value):
         return (type(value).__name__, *(freeze(getattr(value, part.name)) for part in fields(value)))
+    if isinstance(value, Patience):
+        return (type(value).__name__, *(freeze(getattr(value, part)) for part in Patience.__slots__))
     raise TypeError(f"the simulator does not know how to compare a {type(value).__name__}")
