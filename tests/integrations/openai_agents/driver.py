@@ -8,7 +8,16 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from agents import Agent, FunctionTool, Runner, RunState, SQLiteSession, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    FunctionTool,
+    RunContextWrapper,
+    Runner,
+    RunState,
+    SQLiteSession,
+    function_tool,
+    set_tracing_disabled,
+)
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from agents.tool_context import ToolContext
@@ -26,7 +35,9 @@ from interlock.testing.driver import IntegrationDriver, ModelCall, Place, Told
 
 set_tracing_disabled(True)
 
-AGENT = ("agent",) if "agent" in ToolContext.__dataclass_fields__ else ()  # the oldest releases do not tell a tool its agent
+AGENT = (
+    ("agent",) if "agent" in ToolContext.__dataclass_fields__ else ()
+)  # the oldest releases do not tell a tool its agent
 
 
 class Scripted(Model):
@@ -89,6 +100,17 @@ def run_sync(*args: Any, **kwargs: Any) -> Any:
 def tools_of(place: Place) -> list[FunctionTool]:
     """The contract's functions as function tools."""
     return [function_tool(function, name_override=name) for name, function in place.functions.items()]
+
+
+def tools_with_context(place: Place) -> list[FunctionTool]:
+    """The same, with a refund that takes the run's context and notes who it is for."""
+    service = place.service
+
+    def create_refund(context: RunContextWrapper[str], order_id: str, amount: int, reference: str) -> Any:
+        """Refund an order."""
+        return service.create_refund(order_id, amount, reference, context.context)
+
+    return [function_tool(create_refund), *tools_of(place)[1:]]
 
 
 def told(result: Any, calls: Sequence[ModelCall]) -> list[Told]:
@@ -206,3 +228,13 @@ class ToolDriver(ToolsDriver):
         protected = protect_tool(refund, self.place.config, asks=others, journal=self.place.journal)
         self.agent.tools = [protected, *others]
         return protected
+
+
+class ContextDriver(ToolsDriver):
+    """Tools that take the run's context, which belongs to a run."""
+
+    def protect(self, tools: list[FunctionTool]) -> Any:
+        return super().protect(tools_with_context(self.place))
+
+    def run(self, calls: Sequence[ModelCall], *, thread: str = "thread-1") -> list[Told]:
+        return told(run_sync(self.given(calls), "refund it", context="ann"), calls)
