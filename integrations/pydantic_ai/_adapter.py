@@ -24,6 +24,7 @@ from pydantic_ai.messages import ToolReturn
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import (
     AbstractToolset,
+    ApprovalRequiredToolset,
     CombinedToolset,
     FunctionToolset,
     PrefixedToolset,
@@ -185,7 +186,7 @@ class Door:
         tools: all tools, by the names that the model sees.
         journal: where the journal lives, if not where the configuration says.
         deps: what tools that take a context find as `ctx.deps` outside a run; a callable is called for it.
-        decision: names the decision of a call from its context, such as an approval's id.
+        decision: names the decision of a call from its context; by default an approval is one, and all else another.
     """
 
     def __init__(
@@ -244,7 +245,7 @@ class Door:
             Exception: what the framework takes as the tool's own word: an approval that is needed, a correction, a final failure.
         """
         live = LiveCall(tool=name, ctx=ctx, args=args, proceed=proceed, entered=False if seen else None)
-        decision = "" if self.decision is None else self.decision(ctx)
+        decision = decision_of(ctx) if self.decision is None else self.decision(ctx)
         payload = {argument: as_json(value) for argument, value in args.items()}
         answer = await self.gate.acall(name, payload, context=live, decision=decision, evidence=ids_of(ctx))
         return give(answer, live)
@@ -275,6 +276,33 @@ def give(answer: Answer, live: LiveCall) -> Any:
         return live.result
     value = answer.message if answer.value is None else answer.value
     return ToolReturn(return_value=value, metadata={"interlock": answer.as_dict()})
+
+
+def decision_of(ctx: RunContext[Any]) -> str:
+    """Which decision a call follows: a person's approval of just this call, or none."""
+    return f"approval of {ctx.tool_call_id}" if ctx.tool_call_approved else ""
+
+
+def asks_for_approval(name: str, tool_def: ToolDefinition, args: Mapping[str, Any], ctx: RunContext[Any]) -> bool:
+    """Whether a toolset of the agent will ask for an approval of this call, which comes before anything that the gate does."""
+    if ctx.tool_call_approved or ctx.agent is None:
+        return False
+    return any(
+        asking.approval_required_func(ctx, tool_def, dict(args))
+        for toolset in ctx.agent.toolsets
+        for asking in _asking(toolset)
+        if name in dict(_walk(asking))
+    )
+
+
+def _asking(toolset: Any) -> Iterator[ApprovalRequiredToolset[Any]]:
+    if isinstance(toolset, ApprovalRequiredToolset):
+        yield toolset
+    if isinstance(toolset, CombinedToolset):
+        for inner in toolset.toolsets:
+            yield from _asking(inner)
+    elif isinstance(toolset, WrapperToolset):
+        yield from _asking(toolset.wrapped)
 
 
 def ids_of(ctx: RunContext[Any]) -> dict[str, Any]:

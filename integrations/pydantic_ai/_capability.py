@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 
 from interlock import ConfigurationError, NotSent
-from interlock.integrations.pydantic_ai._adapter import LIVE, NO_DEPS, Door, LiveCall, as_json, named_tools
+from interlock.integrations.pydantic_ai._adapter import (
+    LIVE,
+    NO_DEPS,
+    Door,
+    LiveCall,
+    as_json,
+    asks_for_approval,
+    named_tools,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +44,7 @@ class InterlockCapability(AbstractCapability[Any]):
         journal: where the journal lives, if not where the configuration says.
         deps: what tools that take a `RunContext` find as `ctx.deps` outside a run, in a recovery; a callable is called for it.
         decision: names the decision of a call from its context, such as an approval's id that was given as metadata. A refusal stands for
-            its decision.
+            its decision. By default a person's approval of one call is a decision, and all that nobody approved is another.
 
     Raises:
         ConfigurationError: the configuration names a tool that is not there, or has an option that does not exist.
@@ -127,6 +136,8 @@ class InterlockCapability(AbstractCapability[Any]):
         door = self._ready
         if not door.gate.is_gated(call.tool_name):
             return await handler(args)
+        if asks_for_approval(call.tool_name, tool_def, args, ctx):
+            raise ApprovalRequired
         return await door.call(call.tool_name, args, ctx, handler, seen=self._hooks_inside)
 
     async def before_tool_execute(
