@@ -7,20 +7,39 @@ journal, retries or clocks.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import inspect
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import pydantic
 from openai.lib.responses_tool_runner import AsyncRegisteredFunction, RegisteredFunction, ResponsesToolCheckpoint
 
-from interlock import BadInput, ConfigurationError
-from interlock.extend import Recovery, ToolGate, ToolsConfig, plain
+from interlock import BadInput, ConfigurationError, NotSent
+from interlock.extend import Answer, Recovery, ToolGate, ToolsConfig, not_taken, plain
 
 _Function = RegisteredFunction | AsyncRegisteredFunction
 _KEY = "idempotency_key"
+_CANCELLED = "cancelled"
+_BLOCKS = ("input_text", "input_image", "input_file")
+
+
+@dataclasses.dataclass(slots=True)
+class _Live:
+    """What of one call is not payload.
+
+    Attributes:
+        tool: the function that was called; one that is asked for a fact meanwhile keeps nothing here.
+        cancelled: the runner's question whether the run was cancelled, for a function that names it.
+        output: what the function itself gave, in the call that ran it.
+    """
+
+    tool: str
+    cancelled: Callable[[], bool] | None = None
+    output: Any = None
 
 
 class ProtectedFunctions(list[Any]):
@@ -30,10 +49,10 @@ class ProtectedFunctions(list[Any]):
         gate: the `ToolGate` behind it.
     """
 
-    def __init__(self, functions: Iterable[_Function], gate: ToolGate, inner: Mapping[str, Any]) -> None:
+    def __init__(self, functions: Iterable[_Function], gate: ToolGate, faces: Mapping[str, _Face]) -> None:
         super().__init__(functions)
         self.gate = gate
-        self._inner = dict(inner)
+        self._faces = dict(faces)
 
     def recover(self) -> Recovery:
         """Settle what a crash left open: once on start.
@@ -51,59 +70,100 @@ class ProtectedFunctions(list[Any]):
         """Give up the gate."""
         self.gate.close()
 
-    def reconcile(self, checkpoint: ResponsesToolCheckpoint) -> ResponsesToolCheckpoint:
-        """Make a checkpoint that a crash left `pending` into a boundary, which the runner can resume from.
+    def reconcile(
+        self, checkpoint: ResponsesToolCheckpoint, *, declined: Mapping[str, str] | None = None
+    ) -> ResponsesToolCheckpoint:
+        """Make a checkpoint that a crash, or a pause for a person, left `pending` into a boundary, which the runner can resume from.
 
         Each call without an output gets one: a gated call through the gate, which knows whether it happened, and does it at most once; a
         function without a gate is run. Save what comes back before you resume from it.
 
         Args:
             checkpoint: the last one that was saved.
+            declined: calls that a person declined, by `call_id`, with what the model is told instead. They are not made.
 
         Returns:
             The same run at a boundary; a checkpoint that is not pending as it is.
 
         Raises:
-            BadInput: what is pending is not a function call (a computer action, an approval for an MCP server): settle that by hand.
+            BadInput: what is pending is not a function call (a computer action, an approval for an MCP server): settle that by hand. Or
+                `declined` names a call that is not pending.
+            ConfigurationError: a function is async and an event loop runs in this thread (use `areconcile`).
             JournalError: the journal could not do its part.
 
         **Durable when** this returns: what became of each gated call.
         **If the process dies** meanwhile: reconcile the same checkpoint again.
         """
-        if checkpoint["phase"] != "pending":
-            return checkpoint
-        outputs: list[Any] = list(checkpoint["returned_outputs"])
-        answered = {output.get("call_id") for output in outputs}
-        ids = list(checkpoint["returned_call_ids"])
+        said = dict(declined or {})
+        outputs = {}
+        for call_id, item in self._open(checkpoint, said).items():
+            outputs[call_id] = said[call_id] if call_id in said else self._settle(checkpoint, item)
+        return _boundary(checkpoint, outputs)
+
+    async def areconcile(
+        self, checkpoint: ResponsesToolCheckpoint, *, declined: Mapping[str, str] | None = None
+    ) -> ResponsesToolCheckpoint:
+        """As `reconcile`, without blocking the event loop."""
+        said = dict(declined or {})
+        outputs = {}
+        for call_id, item in self._open(checkpoint, said).items():
+            outputs[call_id] = said[call_id] if call_id in said else await self._asettle(checkpoint, item)
+        return _boundary(checkpoint, outputs)
+
+    def _open(self, checkpoint: ResponsesToolCheckpoint, declined: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
+        """The calls that have no output yet, by id.
+
+        Raises:
+            BadInput: something is pending that is no call of a function, or a declined call is not pending.
+        """
+        calls: dict[str, Mapping[str, Any]] = {}
+        answered = {output.get("call_id") for output in checkpoint["returned_outputs"]}
         for item in checkpoint["pending_items"]:
             kind = item.get("type")
             if kind in ("message", "reasoning") or item.get("call_id") in answered:
                 continue
-            if kind != "function_call" or str(item["name"]) not in self._inner:
+            if kind != "function_call" or str(item["name"]) not in self._faces:
                 raise BadInput(
                     f"a pending {kind} cannot be settled by the gate; only calls of the functions given can."
                 )
-            call_id = str(item["call_id"])
-            outputs.append({"type": "function_call_output", "call_id": call_id, "output": self._settle(item)})
-            ids.append(call_id)
-        settled: dict[str, Any] = {
-            **checkpoint,
-            "phase": "boundary",
-            "revision": checkpoint["revision"] + 1,
-            "history": [*checkpoint["history"], *checkpoint["pending_items"], *outputs],
-            "attempted_call_ids": ids,
-            "returned_call_ids": ids,
-            "pending_items": [],
-            "returned_outputs": [],
-        }
-        return settled  # type: ignore[return-value]  # a TypedDict, put together by name
+            calls[str(item["call_id"])] = item
+        strange = [call_id for call_id in declined if call_id not in calls]
+        if strange:
+            raise BadInput(
+                f"declined names {strange[0]!r}, which is not pending. Pending are: {', '.join(calls) or 'none'}."
+            )
+        return calls
 
-    def _settle(self, item: Mapping[str, Any]) -> str:
-        name, arguments = str(item["name"]), json.loads(str(item["arguments"]))
-        if self.gate.is_gated(name):
-            return self.gate.call(name, arguments, evidence={"call_id": item["call_id"]}).message
-        result = _entrance(self._inner[name])(arguments, None)
-        return result if isinstance(result, str) else json.dumps(result)
+    def _settle(self, checkpoint: ResponsesToolCheckpoint, item: Mapping[str, Any]) -> Any:
+        face, evidence = self._faces[str(item["name"])], _ids(checkpoint, item)
+        try:
+            arguments = face.fit(_parsed(item))
+        except BadInput as error:
+            return not_taken(face.name, error).message
+        if self.gate.is_gated(face.name):
+            live = _Live(face.name)
+            return _output(self.gate.call(face.name, arguments, context=live, evidence=evidence), live)
+        live = _Live(face.name)
+        made = face.call(arguments, live)
+        if face.is_async:
+            asyncio.run(made)
+        return _text(live.output)
+
+    async def _asettle(self, checkpoint: ResponsesToolCheckpoint, item: Mapping[str, Any]) -> Any:
+        face, evidence = self._faces[str(item["name"])], _ids(checkpoint, item)
+        try:
+            arguments = face.fit(_parsed(item))
+        except BadInput as error:
+            return not_taken(face.name, error).message
+        if self.gate.is_gated(face.name):
+            live = _Live(face.name)
+            return _output(await self.gate.acall(face.name, arguments, context=live, evidence=evidence), live)
+        live = _Live(face.name)
+        if face.is_async:
+            await face.call(arguments, live)
+        else:
+            await asyncio.to_thread(face.call, arguments, live)
+        return _text(live.output)
 
 
 def protect_functions(
@@ -126,56 +186,192 @@ def protect_functions(
     Raises:
         ConfigurationError: an option or a function does not exist.
     """
-    inner: dict[str, Any] = {}
+    faces: dict[str, _Face] = {}
     for function in functions:
         if not isinstance(function, _Function):
             raise ConfigurationError(f"protect_functions() takes registered functions, not {type(function).__name__}.")
-        name = str(function.tool["name"])
-        if name in inner:
-            raise ConfigurationError(f"two functions are named {name!r}; the gate could not tell which one to call.")
-        inner[name] = function
-    gate = ToolGate(config, tools={name: _entrance(function) for name, function in inner.items()}, journal=journal)
+        face = _Face(function)
+        if face.name in faces:
+            raise ConfigurationError(
+                f"two functions are named {face.name!r}; the gate could not tell which one to call."
+            )
+        faces[face.name] = face
+    gate = ToolGate(config, tools={name: face.call for name, face in faces.items()}, journal=journal)
+    for face in faces.values():
+        face.hidden = gate.argument_of_gate(face.name)
     return ProtectedFunctions(
-        [_gated(name, function, gate) if gate.is_gated(name) else function for name, function in inner.items()],
-        gate,
-        inner,
+        [_gated(face, gate) if gate.is_gated(name) else face.function for name, face in faces.items()], gate, faces
     )
 
 
-def _gated(name: str, function: Any, gate: ToolGate) -> Any:
-    """The function with the gate in the place of its own execution."""
+class _Face:
+    """A registered function: what the model is told of it, and how the gate calls it.
 
-    def execute(arguments: Any) -> Any:
-        return gate.call(name, plain(arguments)).message
+    Attributes:
+        hidden: the argument that the gate fills in.
+    """
 
-    async def aexecute(arguments: Any) -> Any:
-        return (await gate.acall(name, plain(arguments))).message
+    hidden: str | None = None
 
-    return dataclasses.replace(function, execute=aexecute if isinstance(function, AsyncRegisteredFunction) else execute)
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.name = str(function.tool["name"])
+        self.is_async = isinstance(function, AsyncRegisteredFunction)
+        self.model: Any = getattr(function.tool, "model", None) if function._parsed_tool is not None else None
+        named = inspect.signature(function.execute).parameters
+        self._takes = {name for name in (_KEY, _CANCELLED) if name in named}
+        self.call = self._entrance()
+
+    @property
+    def tool(self) -> dict[str, Any]:
+        """The tool as the model is told of it, without the argument that the gate fills in."""
+        told = dict(self.function.tool)
+        schema = told.get("parameters")
+        if self.hidden is not None and isinstance(schema, Mapping) and self.hidden in schema.get("properties", {}):
+            properties = {name: how for name, how in schema["properties"].items() if name != self.hidden}
+            required = [name for name in schema.get("required", []) if name != self.hidden]
+            told["parameters"] = {**schema, "properties": properties, "required": required}
+        return told
+
+    def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as the function's model has them, with its defaults.
+
+        Raises:
+            BadInput: they do not fit; that is for the model to correct.
+        """
+        if self.model is None:
+            return dict(arguments)
+        given = dict(arguments)
+        if self.hidden is not None and self.hidden in self.model.model_fields:
+            given[self.hidden] = "interlock"  # the gate fills it in at the send
+        return dict(plain(self._made(given)))
+
+    def _made(self, arguments: Mapping[str, Any]) -> Any:
+        try:
+            return self.model.model_validate(arguments)
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the arguments"
+            raise BadInput(f"{where}: {first['msg']}.") from None
+
+    def _entrance(self) -> Any:
+        """How the gate calls it; a function of a pydantic model gets that model."""
+
+        def prepared(arguments: Mapping[str, Any], context: Any, key: str) -> tuple[Any, dict[str, Any]]:
+            more: dict[str, Any] = {_KEY: key} if _KEY in self._takes else {}
+            if _CANCELLED in self._takes:
+                more[_CANCELLED] = context.cancelled if isinstance(context, _Live) else None
+            try:
+                return arguments if self.model is None else self._made(arguments), more
+            except BadInput as error:
+                raise NotSent(f"{self.name} was not called: {error}", reason="bad_arguments") from error
+
+        def kept(output: Any, context: Any) -> Any:
+            if isinstance(context, _Live) and context.tool == self.name:
+                context.output = output
+            return plain(output)
+
+        if self.is_async:
+
+            async def akeyed(arguments: dict[str, Any], context: Any, idempotency_key: str = "") -> Any:
+                given, more = prepared(arguments, context, idempotency_key)
+                return kept(await self.function.execute(given, **more), context)
+
+            async def acall(arguments: dict[str, Any], context: Any) -> Any:
+                return await akeyed(arguments, context)
+
+            return akeyed if _KEY in self._takes else acall
+
+        def keyed(arguments: dict[str, Any], context: Any, idempotency_key: str = "") -> Any:
+            given, more = prepared(arguments, context, idempotency_key)
+            return kept(self.function.execute(given, **more), context)
+
+        def call(arguments: dict[str, Any], context: Any) -> Any:
+            return keyed(arguments, context)
+
+        return keyed if _KEY in self._takes else call
 
 
-def _entrance(function: Any) -> Any:
-    """How the gate calls a function of the runner; one of a pydantic model gets that model."""
-    model = getattr(function.tool, "model", None)
-    keyed = _KEY in inspect.signature(function.execute).parameters
+def _gated(face: _Face, gate: ToolGate) -> Any:
+    """The function with the gate in the place of its own execution.
 
-    def fit(arguments: Mapping[str, Any]) -> Any:
-        return arguments if model is None or function._parsed_tool is None else model.model_validate(arguments)
+    It takes its arguments as the model gave them: a run must not end because they do not fit, so that is for the gate's answer to say.
+    """
 
-    if isinstance(function, AsyncRegisteredFunction):
+    def execute(arguments: Mapping[str, Any], cancelled: Callable[[], bool] | None = None) -> Any:
+        live = _Live(face.name, cancelled)
+        try:
+            return _output(gate.call(face.name, face.fit(arguments), context=live), live)
+        except BadInput as error:
+            return not_taken(face.name, error).message
 
-        async def acall(arguments: dict[str, Any], context: Any, idempotency_key: str = "") -> Any:
-            return plain(await function.execute(fit(arguments), **({_KEY: idempotency_key} if keyed else {})))
+    async def aexecute(arguments: Mapping[str, Any], cancelled: Callable[[], bool] | None = None) -> Any:
+        live = _Live(face.name, cancelled)
+        try:
+            return _output(await gate.acall(face.name, face.fit(arguments), context=live), live)
+        except BadInput as error:
+            return not_taken(face.name, error).message
 
-        async def acall_plain(arguments: dict[str, Any], context: Any) -> Any:
-            return plain(await function.execute(fit(arguments)))
+    return dataclasses.replace(
+        face.function, tool=face.tool, execute=aexecute if face.is_async else execute, _parsed_tool=None
+    )
 
-        return acall if keyed else acall_plain
 
-    def call(arguments: dict[str, Any], context: Any, idempotency_key: str = "") -> Any:
-        return plain(function.execute(fit(arguments), **({_KEY: idempotency_key} if keyed else {})))
+def _output(answer: Answer, live: _Live) -> Any:
+    """What the model is given: the function's own output, or the gate's sentence."""
+    if not answer.is_error:
+        if _is_output(live.output):
+            return live.output
+        value = answer.value
+        if isinstance(value, list) and value and _is_output(value):
+            return value
+    return answer.message
 
-    def call_plain(arguments: dict[str, Any], context: Any) -> Any:
-        return plain(function.execute(fit(arguments)))
 
-    return call if keyed else call_plain
+def _is_output(given: Any) -> bool:
+    if isinstance(given, str):
+        return True
+    return type(given) is list and all(type(block) is dict and block.get("type") in _BLOCKS for block in given)
+
+
+def _text(output: Any) -> Any:
+    return output if _is_output(output) else json.dumps(output, default=str)
+
+
+def _parsed(item: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        arguments = json.loads(str(item["arguments"]))
+    except ValueError as error:
+        raise BadInput(f"the arguments are not valid JSON ({error}).") from None
+    if not isinstance(arguments, dict):
+        raise BadInput("the arguments are no JSON object; give them by name.")
+    return arguments
+
+
+def _ids(checkpoint: ResponsesToolCheckpoint, item: Mapping[str, Any]) -> dict[str, Any]:
+    return {"call_id": item["call_id"], "run_id": checkpoint["run_id"]}
+
+
+def _boundary(checkpoint: ResponsesToolCheckpoint, settled: Mapping[str, Any]) -> ResponsesToolCheckpoint:
+    """The checkpoint with these outputs; one that is not pending as it is."""
+    if checkpoint["phase"] != "pending":
+        return checkpoint
+    outputs: list[Any] = [
+        *checkpoint["returned_outputs"],
+        *(
+            {"type": "function_call_output", "call_id": call_id, "output": output}
+            for call_id, output in settled.items()
+        ),
+    ]
+    ids = [*checkpoint["returned_call_ids"], *settled]
+    made: dict[str, Any] = {
+        **checkpoint,
+        "phase": "boundary",
+        "revision": checkpoint["revision"] + 1,
+        "history": [*checkpoint["history"], *checkpoint["pending_items"], *outputs],
+        "attempted_call_ids": ids,
+        "returned_call_ids": ids,
+        "pending_items": [],
+        "returned_outputs": [],
+    }
+    return made  # type: ignore[return-value]  # a TypedDict, put together by name

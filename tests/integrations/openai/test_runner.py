@@ -11,10 +11,15 @@ from typing import Any
 
 import pytest
 from openai import OpenAI, pydantic_responses_function_tool
-from openai.lib.responses_tool_runner import RegisteredFunction, ResponsesToolLedger, ResponsesToolRunner
+from openai.lib.responses_tool_runner import (
+    AsyncRegisteredFunction,
+    RegisteredFunction,
+    ResponsesToolLedger,
+    ResponsesToolRunner,
+)
 from pydantic import BaseModel
 
-from interlock import ConfigurationError
+from interlock import BadInput, ConfigurationError
 from interlock.integrations.openai import protect_functions
 from interlock.testing.ledger import RefundService
 
@@ -156,3 +161,112 @@ def test_unknown_function_is_refused_when_it_is_built(tmp_path: Path) -> None:
     """A gated function that was left out is refused at once."""
     with pytest.raises(ConfigurationError, match="was not handed over"):
         protect_functions(functions(RefundService(tmp_path))[1:], CONFIG, journal=tmp_path / "journal")
+
+
+class Typed(BaseModel):
+    """Refund an order."""
+
+    order_id: str
+    amount: int
+    reference: str
+    note: str = ""
+
+
+CALL: dict[str, Any] = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "call_1",
+    "name": "Typed",
+    "status": "completed",
+}
+
+
+def pending(*calls: dict[str, Any]) -> Any:
+    """A checkpoint of a run that stopped before these calls."""
+    return {
+        "version": 1, "run_id": "run-1", "revision": 3, "phase": "pending", "max_steps": 4, "consumed_requests": 1, "tools": [],
+        "output_override_names": [], "history": [], "attempted_call_ids": [], "returned_call_ids": [],
+        "pending_items": list(calls), "returned_outputs": [], "final_response": None,
+    }  # fmt: skip
+
+
+def typed(service: RefundService, tmp_path: Path, **options: Any) -> Any:
+    """A function of a pydantic model, gated, whose `reference` the gate fills in."""
+
+    def execute(call: Typed, cancelled: Any = None) -> Any:
+        made = service.create_refund(call.order_id, call.amount, call.reference, call.note)
+        return [{"type": "input_text", "text": json.dumps(made)}]
+
+    function = RegisteredFunction.from_tool(pydantic_responses_function_tool(Typed), execute=execute)
+    gated = {"key": ["order_id"], "idempotency_argument": "reference", **options}
+    return protect_functions([function], {"tools": {"Typed": gated}}, journal=tmp_path / "journal")
+
+
+def test_models_arguments_that_do_not_fit_are_told_and_a_fit_call_lands(tmp_path: Path) -> None:
+    """Arguments that the function's model does not take are an answer for the model, not the end of the run; nothing is sent for them."""
+    service = RefundService(tmp_path / "service")
+    with_contents = typed(service, tmp_path)
+    (function,) = with_contents
+    assert set(function.tool["parameters"]["properties"]) == {"order_id", "amount", "note"}
+    assert "reference" not in function.tool["parameters"]["required"]
+    told = function.execute({"order_id": "881", "amount": "many"})
+    assert "amount" in told
+    assert "Correct the arguments" in told
+    assert service.refunds() == []
+    first = function.execute({"order_id": "881", "amount": 20})
+    again = function.execute({"order_id": "881", "amount": 20, "note": "", "reference": "of the model"})
+    (refund,) = service.refunds()
+    assert first == again == [{"type": "input_text", "text": json.dumps(refund)}], (
+        "its output blocks, also on the replay"
+    )
+    assert refund["reference"] not in ("", "interlock", "of the model")
+    with_contents.close()
+
+
+def test_malformed_pending_call_is_told_and_a_declined_one_is_not_made(tmp_path: Path) -> None:
+    """A pending call without valid JSON becomes a sentence for the model; one that a person declined is never made."""
+    service = RefundService(tmp_path / "service")
+    functions_ = typed(service, tmp_path)
+    boundary = functions_.reconcile(pending({**CALL, "arguments": '{"order_id": '}))
+    assert "not valid JSON" in boundary["history"][-1]["output"]
+    wanted = pending({**CALL, "arguments": '{"order_id": "881", "amount": 20}'})
+    boundary = functions_.reconcile(wanted, declined={"call_1": "No."})
+    assert boundary["history"][-1] == {"type": "function_call_output", "call_id": "call_1", "output": "No."}
+    assert service.arrivals("881") == 0
+    with pytest.raises(BadInput, match="which is not pending"):
+        functions_.reconcile(wanted, declined={"call_2": "No."})
+    with pytest.raises(BadInput, match="a pending computer_call cannot be settled"):
+        functions_.reconcile(pending({"type": "computer_call", "call_id": "call_9"}))
+    functions_.close()
+
+
+async def test_pending_ledger_of_the_async_runner_is_reconciled_on_the_loop(tmp_path: Path) -> None:
+    """With async functions areconcile() settles a gated call once and runs one without a gate; the ids of call and run are recorded."""
+    service = RefundService(tmp_path / "service")
+
+    async def refund(call: Typed) -> str:
+        return json.dumps(await service.acreate_refund(call.order_id, call.amount, call.reference))
+
+    async def find(call: find_refund) -> str:
+        return json.dumps(service.find_refund(call.reference))
+
+    made = protect_functions(
+        [
+            AsyncRegisteredFunction.from_tool(pydantic_responses_function_tool(Typed), execute=refund),
+            AsyncRegisteredFunction.from_tool(pydantic_responses_function_tool(find_refund), execute=find),
+        ],
+        {"tools": {"Typed": {"key": ["order_id"], "idempotency_argument": "reference"}}},
+        journal=tmp_path / "journal",
+    )
+    looked = {**CALL, "id": "fc_2", "call_id": "call_2", "name": "find_refund", "arguments": '{"reference": "r"}'}
+    checkpoint = pending({**CALL, "arguments": '{"order_id": "881", "amount": 20}'}, looked)
+    with pytest.raises(ConfigurationError, match="acall"):
+        made.reconcile(checkpoint)
+    first, again = await made.areconcile(checkpoint), await made.areconcile(checkpoint)
+    (stands,) = service.refunds()
+    assert first == again
+    assert json.loads(first["history"][-2]["output"]) == stands
+    assert json.loads(first["history"][-1]["output"]) == {"found": False, "refund": None}
+    origin = made.gate.interlock.journal.load(stands["reference"]).entries[0].data["origin"]
+    assert origin == {"call_id": "call_1", "run_id": "run-1"}
+    made.close()
