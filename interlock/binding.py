@@ -19,7 +19,7 @@ from typing import Any
 from interlock.callbacks import KEY_ARGUMENT
 from interlock.errors import BadInput, ConfigurationError
 from interlock.rules.canonical import digest
-from interlock.rules.values import Annotation, by_value, decode, encode
+from interlock.rules.values import SCALARS, Annotation, by_value, decode, encode
 
 
 class Binding:
@@ -78,7 +78,8 @@ class Binding:
         """
         payload: dict[str, Any] = {}
         for name, annotation, what in self._written:
-            payload[name] = encode(given[name], annotation, what=what)
+            value = given[name]
+            payload[name] = value if type(value) in SCALARS else encode(value, annotation, what=what)
         return payload, self.digest_of(payload)
 
     def digest_of(self, payload: Mapping[str, Any]) -> str:
@@ -95,17 +96,21 @@ class Binding:
 
     def live_of(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call that are no payload."""
-        return {name: given[name] for name in self._ignored if name in given}
+        return {name: given[name] for name in self._ignored if name in given} if self._ignored else {}
 
     def arguments(self, payload: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
         """The function's arguments: from the record, and those that are no payload from the call or from `context=`."""
         annotations = self._annotations
         arguments = {
-            name: decode(value, annotations.get(name)) for name, value in payload.items() if name in self._names
+            name: value if type(value) in SCALARS else decode(value, annotations.get(name))
+            for name, value in payload.items()
+            if name in self._names
         }
         for name in self._ignored:
             if name in live:
                 arguments[name] = live[name]
+        if len(arguments) == len(self.names):
+            return arguments
         missing = [name for name in (*self._names, *self._ignored) if name not in arguments]
         if missing:
             supplied = self._from_context(missing)
@@ -143,6 +148,8 @@ class Binding:
             if name not in self._names and name not in self._ignored:
                 raise TypeError(f"{self.effect}() got an unexpected keyword argument {name!r}")
             given[name] = value
+        if len(given) == len(self.names):
+            return given
         for name in self._names:
             if name not in given:
                 if name not in self._defaults:

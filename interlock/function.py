@@ -52,6 +52,10 @@ NOT_SENT_BY_NATURE: tuple[type[BaseException], ...] = (ConnectionRefusedError, s
 """Raised as they are, these say that no connection came about. Wrapped in another exception they may hide an earlier try."""
 
 
+_ADDED = ("decision", "seen", "wait")
+"""What a decider may add to a call, by keyword."""
+_NO_LIVE: Mapping[str, Any] = {}
+
 A = TypeVar("A")
 """What a call answers with: an `Outcome`, or an awaitable of one."""
 
@@ -79,6 +83,7 @@ class EffectFunction(Generic[A]):
         )
         names = self._binding.names
         self.is_coroutine = inspect.iscoroutinefunction(function)
+        self._run: Callable[..., Any] = self.asubmit if self.is_coroutine else self.submit_blocking
         self.wait_s = seconds("wait", declared.wait, name)
 
         offered = (*names, KEY_ARGUMENT)
@@ -142,8 +147,9 @@ class EffectFunction(Generic[A]):
         **Durable when** this returns: what was sent and what came back, or why nothing was.
         **If the process dies** before that: `gate.recover()`, or the next call with the same key, settles it.
         """
-        options = self._split(kwargs, ("decision", "seen", "wait"))
-        return self.submit(args, kwargs, **options)
+        options = self._split(kwargs, _ADDED)
+        answer: A = self._run(args, kwargs, **options)
+        return answer
 
     def submit(
         self,
@@ -165,8 +171,7 @@ class EffectFunction(Generic[A]):
             wait: seconds to wait while another live sender has it; by default the effect's own `wait=`.
             origin: where the call came from (a framework's ids): plain data that stands on the record and decides nothing.
         """
-        run: Callable[..., Any] = self.asubmit if self.is_coroutine else self.submit_blocking
-        answer: A = run(args, kwargs, decision=decision, seen=seen, wait=wait, origin=origin)
+        answer: A = self._run(args, kwargs, decision=decision, seen=seen, wait=wait, origin=origin)
         return answer
 
     def submit_blocking(
@@ -337,7 +342,7 @@ class EffectFunction(Generic[A]):
 
     def send(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Call the function."""
-        return self._send(payload, {}, idempotency_key)
+        return self._send(payload, _NO_LIVE, idempotency_key)
 
     def classify(self, error: BaseException) -> tuple[Verdict, str]:
         """What an exception says about whether the effect landed."""
@@ -368,6 +373,8 @@ class EffectFunction(Generic[A]):
 
     def encode_value(self, raw: Any) -> Any:
         """The result's JSON form."""
+        if raw is None and self._binding.result is None:
+            return None
         return encode_result(raw, self._binding.result)
 
     def decode_value(self, written: Any) -> Any:
@@ -378,7 +385,8 @@ class EffectFunction(Generic[A]):
 
     def _split(self, kwargs: dict[str, Any], words: tuple[str, ...]) -> dict[str, Any]:
         """Take out of a call's keywords those that are the gate's: every one that the function does not have itself."""
-        return {word: kwargs.pop(word) for word in words if word in kwargs and word not in self._binding.names}
+        given = [word for word in words if word in kwargs]
+        return {word: kwargs.pop(word) for word in given if word not in self._binding.names} if given else {}
 
     def _plain_proposal(
         self,
@@ -413,7 +421,7 @@ class EffectFunction(Generic[A]):
         given = self._binding.bind(args, kwargs)
         key = self._key_of(given)
         payload, fingerprint = self._binding.payload_of(given)
-        if not is_text(decision):
+        if decision != "" and not is_text(decision):
             raise BadInput(f"effect {self.name!r}: decision= is {decision!r}; name the decision by a text.")
         facts = None if seen is None else self._facts(seen, "seen=")
         if facts is not None and self._premises is None:
@@ -436,6 +444,8 @@ class EffectFunction(Generic[A]):
                 f"effect {self.name!r}: key= gave {key!r}. A key is a text that names the approved request, such as "
                 "'refund:881'; it is never empty. Nothing was sent."
             )
+        if key.isascii():
+            return key
         try:
             key.encode("utf-8")
         except UnicodeEncodeError:

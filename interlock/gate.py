@@ -62,6 +62,9 @@ RECOVER_AT_ONCE = 16
 
 Answer = Landed | NotLanded | Unclear
 
+_OF_A_SEND = frozenset({Dispatch, Send, Append})
+"""The steps before or after which there is something to note about a send of this process."""
+
 
 class Runner:
     """Runs protocol generators over one journal and one clock.
@@ -211,13 +214,20 @@ class Runner:
         now = self.clock.uptime().seconds
         return Sighting(liveness, now - self._gone_since.setdefault(place, now))
 
-    def load(self, effect_id: str) -> History:
+    def load(self, effect_id: str, *, presume: bool = False) -> History:
         """The history; an answer that this process knows but could not write before is written first."""
         unrecorded = self._unrecorded.get(effect_id)
         if unrecorded is not None:
             self.record_late(*unrecorded)
             self._unrecorded.pop(effect_id, None)
-        return self.journal.load(effect_id)
+        return self.journal.presume(effect_id) if presume else self.journal.load(effect_id)
+
+    def is_told(self, history: History) -> bool:
+        """Whether an effect that was taken for new, and could not be written, is none: the record answers, without a write."""
+        if history.entries:
+            return False
+        found = self.journal.load(history.effect_id)
+        return bool(found.entries) and found.entries[-1].by != self.journal.worker
 
     def keep_unrecorded(self, history: History, answer: Landed) -> None:
         """Remember an answer that the journal could not take, until it can."""
@@ -311,6 +321,8 @@ class _Call:
 
     def perform(self, step: Step) -> Any:
         """Do what a step asks for, in this thread."""
+        if type(step) not in _OF_A_SEND and not self._crash_at:
+            return self._do(step)
         self._before(step)
         answer = self._do(step)
         self._after(step, answer)
@@ -335,9 +347,11 @@ class _Call:
         if self._crash_at:
             self._maybe_crash("before", step)
         if type(step) is Dispatch:
-            self._claim = (step.history.effect_id, len(step.history.entries) + len(step.drafts) - 1)
+            effect_id, entries = step.history
+            n = len(entries) + len(step.drafts) - 1
+            self._claim = effect_id, n
             self._sent = False
-            self.runner.journal.begin_send(*self._claim)
+            self.runner.journal.begin_send(effect_id, n)
         elif type(step) is Send:
             self._sent = True
 
@@ -365,7 +379,8 @@ class _Call:
 
     def _release(self, *, answered: bool) -> None:
         assert self._claim is not None
-        self.runner.journal.end_send(*self._claim, answered=answered, in_flight=self._sent)
+        effect_id, n = self._claim
+        self.runner.journal.end_send(effect_id, n, answered=answered, in_flight=self._sent)
         self.runner.forget_sighting(self._claim)
         self._claim = None
         self._landed = None
@@ -380,7 +395,7 @@ class _Call:
         journal, target = self.runner.journal, self.target
         match step:
             case Load():
-                return self.runner.load(step.effect_id)
+                return self.runner.load(step.effect_id, presume=step.presume)
             case Append():
                 return journal.append(step.history, step.drafts)
             case Dispatch():
@@ -388,6 +403,10 @@ class _Call:
                     return journal.append(step.history, step.drafts, guards=step.guards)
                 except Denied as denied:
                     return OverLimit(denied.shortfalls)
+                except JournalError:
+                    if self.runner.is_told(step.history):
+                        return None
+                    raise
             case Send():
                 try:
                     return self._landing(resolve(target.send(step.payload, step.idempotency_key)), step)
@@ -447,6 +466,10 @@ class _Call:
             return await self.runner.journal.append_async(step.history, step.drafts, guards=guards)
         except Denied as denied:
             return OverLimit(denied.shortfalls)
+        except JournalError:
+            if type(step) is Dispatch and self.runner.is_told(step.history):
+                return None
+            raise
 
     async def _uninterrupted(self, step: Append | Dispatch) -> History | OverLimit | None:
         """A write is seen to its end even if the caller is cancelled, so that what it came to is known."""
@@ -580,9 +603,13 @@ def _lookup_failed(error: Exception) -> Seen:
     return Seen(found=False, failed=text)
 
 
+_PLAIN = frozenset({type(None), bool, int, str, dict, list, tuple})
+"""Types that nobody can await. Most results have one of them, and to ask takes longer."""
+
+
 def resolve(result: Any) -> Any:
     """A callback's result; an awaitable one is awaited here, on an event loop of its own."""
-    if not inspect.isawaitable(result):
+    if type(result) in _PLAIN or not inspect.isawaitable(result):
         return result
 
     async def wait() -> Any:

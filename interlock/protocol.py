@@ -28,7 +28,7 @@ from interlock.rules.lifecycle import State, fold
 from interlock.rules.premises import Judgement, judge, same
 from interlock.rules.recovery import Action, Checks, Found, Resend, decide, elapsed_s, is_window_open, surely_elapsed_s
 from interlock.rules.values import storable
-from interlock.settlement import settlement_of
+from interlock.settlement import ACCEPTED, settlement_of
 
 POLL_S = 0.02
 """First pause while another sender is alive and the caller wants to wait, in seconds; doubles up to `POLL_MAX_S`."""
@@ -44,9 +44,13 @@ RETRY_AFTER_S = 1.0
 
 
 class Load(NamedTuple):
-    """Read an effect's history. Answer: `History`."""
+    """Read an effect's history. Answer: `History`.
+
+    `presume`: nothing is asked or answered before a write that is refused if the effect is not new, so it may be taken for new.
+    """
 
     effect_id: str
+    presume: bool = False
 
 
 class ReadFacts(NamedTuple):
@@ -241,12 +245,15 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
     **Durable when** this returns: an outcome other than IN_FLIGHT and a refusal of a conflicting payload stands on the journal.
     **If the process dies** before `Dispatch` was answered, nothing was sent. After it, `recover_one` takes over from the record.
     """
+    presume = not (target.has_premises or target.has_authority or target.has_budget)
     while True:
-        history: History = yield Load(proposal.effect_id)
+        history: History = yield Load(proposal.effect_id, presume)
+        presume = False
         state = fold(history)
-        answered = yield from _answer_from_record(history, state, proposal, target, clock=clock, patience=patience)
-        if answered is not None:
-            return answered
+        if history.entries:
+            answered = yield from _answer_from_record(history, state, proposal, target, clock=clock, patience=patience)
+            if answered is not None:
+                return answered
         again = state.kind is not None and state.proposed["decision"] == proposal.decision
         attempt = state.attempt + 1 if state.kind is Kind.FAILED else state.attempt
         key = proposal.effect_id if attempt == 1 else derive_id(proposal.effect, proposal.key, attempt)
@@ -256,7 +263,8 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
         seen = state.proposed.get("seen") if again else now if proposal.fresh else proposal.seen
         allowed: bool | Permission = (yield Authorize(payload, key)) if target.has_authority else True
         judgement = None if now is None else judge(target.conditions(payload), now if seen is None else seen, now)
-        at = rfc3339(clock.now())
+        now_at = clock.now()
+        at = rfc3339(now_at)
         record: dict[str, Any] = {
             "effect": proposal.effect,
             "key": proposal.key,
@@ -274,13 +282,20 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
             checks["premises"] = judgement.verdicts
 
         if allowed and (judgement is None or judgement.holds):
-            budgets: tuple[Budget, ...] = (yield ReadBudgets(payload, key)) if target.has_budget else ()
-            caps = [budget.to_json() for budget in budgets]
+            guards: tuple[Guard, ...] = ()
+            extra: dict[str, Any] = {}
+            dispatched_at = at
+            if target.has_budget:
+                budgets: tuple[Budget, ...] = yield ReadBudgets(payload, key)
+                caps = [budget.to_json() for budget in budgets]
+                guards = tuple(Guard(BUDGET, cap) for cap in caps)
+                extra = {"budget": caps} if caps else {}
+                now_at = clock.now()
+                dispatched_at = rfc3339(now_at)
             claim = _dispatched(
-                target.capabilities, clock, attempt=attempt, key=key, extra={"budget": caps} if caps else None
+                target.capabilities, clock, now_at, dispatched_at, attempt=attempt, key=key, extra=extra
             )
             drafts = (proposed, Draft(Kind.AUTHORIZED, at, checks), claim)
-            guards = tuple(Guard(BUDGET, cap) for cap in caps)
             claimed: History | OverLimit | None = yield Dispatch(history, drafts, guards)
             if claimed is None:
                 # Somebody got in between our reading and our write: what they made of it is the answer. Nothing was sent here.
@@ -293,7 +308,7 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
                     continue
                 return refused
             answer: Landed | NotLanded | Unclear = yield Send(claimed, payload, key)
-            ended = yield from _conclude(claimed, answer, target, clock=clock, patience=patience, via=Via.SEND)
+            ended = yield from _conclude(claimed, record, answer, target, clock=clock, patience=patience, via=Via.SEND)
             if isinstance(ended, Outcome):
                 return ended
             return (
@@ -457,7 +472,10 @@ def recover_one(
             reason = Reason.CHECK_UNREADABLE if checks is Checks.UNREADABLE else Reason.UNANSWERED
             return _waiting(history, state, reason, detail=recheck.get("unreadable", "") or detail)
         if action in (Action.RESEND, Action.REAPPLY):
-            draft = _dispatched(capabilities, clock, attempt=state.attempt, key=key, extra=extra)
+            now_at = clock.now()
+            draft = _dispatched(
+                capabilities, clock, now_at, rfc3339(now_at), attempt=state.attempt, key=key, extra=extra
+            )
             claimed: History | None = yield Dispatch(history, (draft,))
             if claimed is None:
                 history = yield Load(history.effect_id)
@@ -471,7 +489,9 @@ def recover_one(
             else:
                 answer = yield Send(claimed, payload, key)
             via = Via.RETRY if action is Action.RESEND else Via.REAPPLY
-            ended = yield from _conclude(claimed, answer, target, clock=clock, patience=patience, via=via)
+            ended = yield from _conclude(
+                claimed, state.proposed, answer, target, clock=clock, patience=patience, via=via
+            )
             if isinstance(ended, Outcome):
                 return ended
             own, resend, detail = len(claimed.entries) - 1, ended.resend, ended.detail
@@ -587,6 +607,7 @@ class _Again(NamedTuple):
 
 def _conclude(
     history: History,
+    proposed: Mapping[str, Any],
     answer: Landed | NotLanded | Unclear,
     target: Target,
     *,
@@ -596,15 +617,31 @@ def _conclude(
 ) -> Generator[Step, Any, Outcome | _Again]:
     """From the answer to a send to its outcome."""
     if isinstance(answer, Landed):
-        data: dict[str, Any] = {"via": str(via), "value": answer.value, **watched(answer.watch, clock)}
+        value, raw, watch = answer
+        data: dict[str, Any] = {"via": via._value_, "value": value}
+        if watch is not None:
+            data.update(watched(watch, clock))
         draft = Draft(Kind.COMMITTED, rfc3339(clock.now()), data)
         written: History | None = yield Append(history, (draft,))
+        if written is not None:
+            return Outcome(
+                STATUS_OF_VIA[via],
+                proposed["effect"],
+                proposed["key"],
+                history.effect_id,
+                via=via,
+                value=target.decode_value(value),
+                raw=raw,
+                evidence=value,
+                since=history.entries[-1].at,
+                settlement=ACCEPTED if watch is not None else "",
+                history=written,
+            )
+        # Somebody who could not know that we live concluded without us. Our answer is the truth.
+        written = yield from late_answer(history, answer, clock=clock)
         if written is None:
-            # Somebody who could not know that we live concluded without us. Our answer is the truth.
-            written = yield from late_answer(history, answer, clock=clock)
-            if written is None:
-                written = yield Load(history.effect_id)
-        return _outcome_of(written, fold(written), target, raw=answer.raw)
+            written = yield Load(history.effect_id)
+        return _outcome_of(written, fold(written), target, raw=raw)
     if isinstance(answer, NotLanded):
         # It speaks for this request alone. The first request is all there is; a reapplied one followed a trusted absence; but
         # a resend was made without asking, and a request before it may have landed.
@@ -659,19 +696,26 @@ def _recheck(
 
 
 def _dispatched(
-    capabilities: Capabilities, clock: Clock, *, attempt: int, key: str, extra: Mapping[str, Any] | None = None
+    capabilities: Capabilities,
+    clock: Clock,
+    now: datetime,
+    at: str,
+    *,
+    attempt: int,
+    key: str,
+    extra: Mapping[str, Any],
 ) -> Draft:
-    now, uptime = clock.now(), clock.uptime()
+    """The claim; `at` is the text of `now`."""
+    boot, uptime_s = clock.uptime()
     data: dict[str, Any] = {
         "attempt": attempt,
         "key": key,
         "deadline": rfc3339(now + timedelta(seconds=capabilities.timeout_s)),
-        "boot": uptime.boot,
-        "uptime_s": uptime.seconds,
+        "boot": boot,
+        "uptime_s": uptime_s,
+        **extra,
     }
-    if extra:
-        data.update(extra)
-    return Draft(Kind.DISPATCHED, rfc3339(now), data)
+    return Draft(Kind.DISPATCHED, at, data)
 
 
 def _clocks(dispatch: Entry, clock: Clock) -> dict[str, Any]:

@@ -14,7 +14,7 @@ Owns the texts of SQL for both and what is known of them; connections, waiting a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from interlock.effects import Kind
@@ -150,9 +150,15 @@ class _Rows:
 
 
 _HEADS = _Rows("SELECT effect_id, head, head_seq FROM heads WHERE effect_id IN ({})", "?", (1, 2, 3, 4, 8, 16, 32, 64))
-INSERT = _Rows(
-    "INSERT INTO entries (seq, effect_id, prev_seq, body, hash, link) VALUES {}", "(?, ?, ?, ?, ?, ?)", range(1, 65)
+_INTO_ENTRIES = "INSERT INTO entries (seq, effect_id, prev_seq, body, hash, link)"
+_ROW = "(?, ?, ?, ?, ?, ?)"
+INSERT = _Rows(_INTO_ENTRIES + " VALUES {}", _ROW, range(1, 65))
+INSERT_IF_NEW = _Rows(
+    _INTO_ENTRIES + " SELECT * FROM (VALUES {}) WHERE NOT EXISTS (SELECT 1 FROM heads WHERE effect_id = ?)",  # noqa: S608
+    _ROW,
+    range(1, 9),
 )
+"""The first entries of one effect, if the index does not know it. Its id comes last among the values."""
 
 Head = tuple[str, "int | None"]
 UNKNOWN: Head = ("", None)
@@ -253,17 +259,24 @@ class Tail:
             return rows, (raw(head).hex(), head_seq)
         return rows, UNKNOWN
 
+    def unknown(self, batch: Sequence[Prepared]) -> list[str]:
+        """The effects of a batch that only the index can tell of."""
+        heads, absent = self.heads, self.absent
+        return [effect_id for effect_id, *_ in batch if effect_id not in heads and effect_id not in absent]
+
+    @staticmethod
+    def look_up(execute: Execute, unknown: list[str]) -> dict[str, Head]:
+        """What the index tells of them; nothing of one that is not in it."""
+        return {effect_id: (raw(head).hex(), head_seq) for effect_id, head, head_seq in _HEADS.run(execute, unknown)}
+
     def plan(
-        self, execute: Execute, batch: Sequence[Prepared], admit: Callable[[Prepared], Exception | None] | None = None
+        self,
+        batch: Sequence[Prepared],
+        looked_up: Mapping[str, Head],
+        admit: Callable[[Prepared], Exception | None] | None = None,
     ) -> Planned:
         """Rows for those of the batch whose condition holds, as far as is known here; `admit` says what is against one of those."""
         heads = self.heads
-        looked_up: dict[str, Head] = {}
-        absent = self.absent
-        unknown = [p.effect_id for p in batch if p.effect_id not in absent and p.effect_id not in heads]
-        if unknown:
-            for effect_id, head, head_seq in _HEADS.run(execute, unknown):
-                looked_up[effect_id] = (raw(head).hex(), head_seq)
         seq, link = self.seq, self.link
         planned = Planned(seq, link)
         moved, rows, held = planned.heads, planned.rows, planned.held

@@ -48,6 +48,7 @@ from interlock.journal._index import (
     HISTORY,
     INDEXED,
     INSERT,
+    INSERT_IF_NEW,
     OPEN_BODIES,
     OPEN_EFFECTS,
     POINTERS,
@@ -161,13 +162,14 @@ class SQLiteJournal(Journal):
     @property
     def worker(self) -> str:
         """The id of this worker."""
-        if not (self._is_closed and self._me.sending and self._pid == os.getpid()):
+        if self._pid != os.getpid() or self._is_torn or (self._is_closed and not self._me.sending):
             self._here()
         return self._me.id
 
     def begin_send(self, effect_id: str, n: int) -> None:
         """As the base says."""
-        self._here()
+        if self._pid != os.getpid() or self._is_torn or self._is_closed:
+            self._here()
         self._me.begin((effect_id, n))
 
     def end_send(self, effect_id: str, n: int, *, answered: bool, in_flight: bool = True) -> None:
@@ -380,7 +382,8 @@ class SQLiteJournal(Journal):
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _commit(self, prepared: Prepared) -> bool:
-        self._check(prepared)
+        if prepared.guards or self._is_closed or self._is_torn:
+            self._check(prepared)  # the rest was looked at when this worker was named
         return self._group.write(prepared)
 
     async def _commit_async(self, prepared: Prepared) -> bool:
@@ -397,7 +400,7 @@ class SQLiteJournal(Journal):
     def _store(self, batch: Sequence[Prepared]) -> list[Result]:
         """Store a batch in one transaction; if that fails, each write alone, so that an error goes to its owner."""
         try:
-            if any(entry.kind is Kind.DISPATCHED for prepared in batch for entry in prepared.entries):
+            if _dispatches(batch):
                 self._me.check_held()  # once for all of them
             return self._transaction(batch)
         except Exception as error:  # noqa: BLE001 - handed to the writers that wait for it
@@ -416,25 +419,35 @@ class SQLiteJournal(Journal):
         try:
             if self._tail is None:
                 self._tail = _patiently(Tail, execute)
-            if self._is_alone and not self._tail.is_long and not any(map(_has_more_to_write, batch)):
-                held = self._at_once(execute, self._tail, batch)
+            tail = self._tail
+            if self._is_alone and not tail.is_long and not _has_more_to_write(batch):
+                held = self._at_once(execute, tail, batch)
                 if held is not None:
                     return held
-            return self._step_by_step(execute, self._tail, batch)
+            return self._step_by_step(execute, tail, batch)
         except BaseException:
             self._reset_writer()
             raise
 
     def _at_once(self, execute: Execute, tail: Tail, batch: Sequence[Prepared]) -> list[Result] | None:
         """Store a batch by one statement; None if somebody else has appended, or it takes more than one."""
-        planned = _patiently(tail.plan, execute, batch)
-        statement = INSERT.text(planned.rows)
+        unknown = tail.unknown(batch)
+        # One that its writer takes for new is not looked up before it is written: the statement that writes it does both.
+        is_taken_for_new = bool(unknown) and len(batch) == 1 and not batch[0].expected_head
+        looked_up = _patiently(tail.look_up, execute, unknown) if unknown and not is_taken_for_new else {}
+        planned = tail.plan(batch, looked_up)
+        rows = planned.rows
+        statement = (INSERT_IF_NEW if is_taken_for_new else INSERT).text(rows)
         if statement is None or False in planned.held:
             return None
+        if is_taken_for_new:
+            rows += unknown
         try:
-            _patiently(execute, statement, planned.rows)
+            written = _patiently(execute, statement, rows)
         except sqlite3.IntegrityError:  # their numbers are taken
             return None
+        if is_taken_for_new and not written.rowcount:
+            return [False]
         tail.advance(planned)
         return planned.held
 
@@ -444,7 +457,9 @@ class SQLiteJournal(Journal):
         self._is_alone = not tail.catch_up(execute)
         if any(map(_reservations.has_to_do, batch)):
             _reservations.prepare(execute)
-        planned = tail.plan(execute, batch, functools.partial(_admit, execute))
+        unknown = tail.unknown(batch)
+        looked_up = tail.look_up(execute, unknown) if unknown else {}
+        planned = tail.plan(batch, looked_up, functools.partial(_admit, execute))
         if planned.rows:
             INSERT.run(execute, planned.rows)
         indexed = bring_up(execute, at_least=TAIL_ENTRIES) if tail.is_long else tail.since
@@ -503,6 +518,10 @@ class SQLiteJournal(Journal):
                 "edited. Nothing was sent. Restore the journal from a copy that verifies."
             )
         return history
+
+    def _is_presumably_new(self, effect_id: str) -> bool:
+        tail = self._tail  # what a forked child inherits of it is no less true; it never writes by it
+        return tail is not None and effect_id not in tail.heads
 
     def _history_at_once(self, effect_id: str) -> tuple[Head, list[Any]] | None:
         """The history, or None where that would have to wait for another process: the writer's connection does not wait."""
@@ -599,13 +618,23 @@ class SQLiteJournal(Journal):
         return workers
 
 
-def _has_more_to_write(prepared: Prepared) -> bool:
-    """Whether a write is more than its entries."""
-    if prepared.guards or prepared.releases or prepared.reserves:
-        return True
-    for entry in prepared.entries:  # noqa: SIM110 - for every write, and a generator takes twice as long
-        if entry.kind in WATCHING and (entry.kind in STATE_OF or watch_of(entry) is not None):
+def _dispatches(batch: Sequence[Prepared]) -> bool:
+    """Whether somebody will send once this is written."""
+    for prepared in batch:
+        for entry in prepared.entries:
+            if entry.kind is Kind.DISPATCHED:
+                return True
+    return False
+
+
+def _has_more_to_write(batch: Sequence[Prepared]) -> bool:
+    """Whether any of it is more than its entries."""
+    for prepared in batch:
+        if prepared.guards or prepared.releases or prepared.reserves:
             return True
+        for entry in prepared.entries:
+            if entry.kind in WATCHING and (entry.kind in STATE_OF or watch_of(entry) is not None):
+                return True
     return False
 
 

@@ -21,7 +21,6 @@ import random
 import re
 import secrets
 import threading
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,7 +87,7 @@ class Worker:
         self.id = id
         self.path = path
         self.fd = fd
-        self.sending: Counter[tuple[str, int]] = Counter()
+        self.sending: dict[tuple[str, int], int] = {}
         self.ended: dict[tuple[str, int], bool] = {}
         self.is_abandoned = False
         self.is_closing = False
@@ -119,7 +118,7 @@ class Worker:
         with self.lock:
             if self.is_closing or self.is_abandoned:
                 raise JournalError("this journal was closed, or its worker died in a simulated crash; open a new one.")
-            self.sending[place] += 1
+            self.sending[place] = self.sending.get(place, 0) + 1
             if place in self.ended:
                 self._tell(place, "begun")  # until it ends, when the last word is said again
 
@@ -128,9 +127,10 @@ class Worker:
         with self.lock:
             if not answered:
                 self.ended[place] = in_flight or self.ended.get(place, False)
-            self.sending[place] -= 1
-            if self.sending[place] <= 0:
-                del self.sending[place]
+            others = self.sending.pop(place, 0) - 1
+            if others > 0:
+                self.sending[place] = others
+            else:
                 if place in self.ended:
                     self._tell(place, "in_flight" if self.ended[place] else "ended")
             if self.is_closing and not self.sending:

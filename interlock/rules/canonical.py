@@ -59,9 +59,10 @@ def _ordered(value: Any) -> Any:
         for key in value:
             if type(key) is not str or not key.isascii():
                 raise _NotSimple
-        return {key: _ordered(value[key]) for key in sorted(value)}
+        # Texts are most of what there is, so they are not asked about one by one.
+        return {key: item if type(item := value[key]) is str else _ordered(item) for key in sorted(value)}
     if kind is list:
-        return [_ordered(item) for item in value]
+        return [item if type(item) is str else _ordered(item) for item in value]
     raise _NotSimple
 
 

@@ -27,7 +27,8 @@ from pydantic_core import from_json, to_json
 from interlock.errors import NotSerializable
 from interlock.rules.canonical import canonical_bytes
 
-_SCALARS = frozenset({str, bool, int, float, type(None)})
+SCALARS = frozenset({str, bool, int, float, type(None)})
+"""The types of values that stand for themselves and hold nothing."""
 
 _TAGS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     Decimal: ("$decimal", str),
@@ -91,7 +92,7 @@ def encode(value: Any, annotation: Annotation | None = None, *, what: str = "val
     Raises:
         NotSerializable: there is no faithful form; says what to do.
     """
-    if type(value) in _SCALARS:
+    if type(value) in SCALARS:
         return value
     try:
         return _encode_plain(value)
@@ -109,7 +110,7 @@ class _NotPlain(Exception):
 
 def _encode_plain(value: Any, depth: int = 0) -> Any:
     kind = type(value)
-    if kind in _SCALARS:
+    if kind in SCALARS:
         return value
     if depth > DEEPEST:
         raise RecursionError
@@ -209,7 +210,7 @@ def by_value(encoded: Any) -> Any:
         if len(encoded) == 1 and "$decimal" in encoded:
             number = Decimal(encoded["$decimal"])
             return {"$decimal": str(number.normalize(_EXACT)) if number.is_finite() else str(number)}
-        return {key: by_value(item) for key, item in encoded.items()}
+        return {key: item if type(item) in SCALARS else by_value(item) for key, item in encoded.items()}
     if kind is list:
         return [by_value(item) for item in encoded]
     return encoded

@@ -200,6 +200,24 @@ class JournalContract:
         assert journal.append(old, drafts(Kind.DISPATCHED)) is None
         assert journal.load("e1").kind is Kind.COMMITTED
 
+    def test_what_was_taken_for_new_and_is_not_is_refused(self) -> None:
+        """`presume` may say that an effect is new; if it is not, no append believes it, from this worker or another, however old it is."""
+        writer = self.journal()
+        last = self.write(writer, "old")
+        others = [self.write(writer, f"other-{number}") for number in range(200)]
+        for journal in (writer, self.restarted(writer)):
+            self.write(journal, f"makes {journal.worker} begin")
+            taken = History("old")
+            assert journal.append(taken, drafts(*_CHAIN)) is None
+            assert journal.presume("old") in (taken, last)
+            assert journal.load("old") == last
+            assert journal.load("other-7") == others[7]
+        fresh = writer.presume("fresh")
+        assert fresh == History("fresh")
+        assert writer.append(fresh, drafts(*_CHAIN)) == writer.load("fresh")
+        assert writer.append(fresh, drafts(*_CHAIN)) is None
+        assert writer.verify().ok
+
     def test_a_history_of_another_store_is_refused(self) -> None:
         """A head that this store never had does not hold, even for an effect that it does not know."""
         journal = self.journal()
