@@ -4,14 +4,21 @@ The SDK retries by itself (stripe-python: `max_network_retries`, 2 by default) a
 gate decides what follows. So the target makes a client of its own out of the user's: the same key, account, version, addresses and
 HTTP connections, `max_network_retries=0`, and a timeout within the effect's. The user's client stays as it is.
 
+Asynchronous connections belong to the event loop that opened them, and a gate may be driven by several: `gate.recover()` and
+`proposal()` await what is asynchronous on loops of their own. So every loop has connections of its own, which are closed with it; the
+user's are left alone. Those of an HTTP client of the user's own make, or of an aiohttp session that the user gave, are shared as they are.
+
 Requests are described as `Call`s, and whoever needs several yields them; `run` and `arun` carry them out, so that the logic is
 written once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Generator, Mapping
+import ssl
+import threading
+from collections.abc import AsyncGenerator, Generator, Mapping
 from email.utils import parsedate_to_datetime
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -99,15 +106,18 @@ class Connection:
             )
         self.is_live = "_live_" in api_key
         self.makes_one_attempt = _makes_one_attempt(own)
-        self._client = stripe.StripeClient(
-            api_key,
-            stripe_account=options.stripe_account,
-            stripe_context=options.stripe_context,
-            stripe_version=options.stripe_version,
-            base_addresses=options.base_addresses,
-            max_network_retries=0,
-            http_client=own,
-        )
+        self._transport = own
+        self._derived: dict[str, Any] = {
+            "stripe_account": options.stripe_account,
+            "stripe_context": options.stripe_context,
+            "stripe_version": options.stripe_version,
+            "base_addresses": options.base_addresses,
+            "max_network_retries": 0,
+        }
+        self._api_key = api_key
+        self._client = stripe.StripeClient(api_key, http_client=own, **self._derived)
+        self._by_loop: dict[asyncio.AbstractEventLoop, tuple[AsyncGenerator[Any, None], stripe.StripeClient]] = {}
+        self._lock = threading.Lock()
 
     def run(self, calls: Calls[T]) -> T:
         """Carry the requests out, one after the other."""
@@ -115,7 +125,7 @@ class Connection:
             call = next(calls)
             while True:
                 try:
-                    answer = self._method(call, "")(*call.args, options=self._options(call))
+                    answer = self._method(self._client, call, "")(*call.args, options=self._options(call))
                 except stripe.StripeError as error:
                     call = calls.throw(error)
                 else:
@@ -126,11 +136,12 @@ class Connection:
 
     async def arun(self, calls: Calls[T]) -> T:
         """As `run`, without blocking the event loop."""
+        client = await self._here()
         try:
             call = next(calls)
             while True:
                 try:
-                    answer = await self._method(call, "_async")(*call.args, options=self._options(call))
+                    answer = await self._method(client, call, "_async")(*call.args, options=self._options(call))
                 except stripe.StripeError as error:
                     call = calls.throw(error)
                 else:
@@ -139,8 +150,35 @@ class Connection:
             value: T = done.value
             return value
 
-    def _method(self, call: Call, ending: str) -> Any:
-        return attrgetter(f"v1.{call.method}{ending}")(self._client)
+    async def _here(self) -> stripe.StripeClient:
+        """The client with the connections of this event loop. The loop closes them when it ends, as it ends async generators."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if (known := self._by_loop.get(loop)) is not None:
+                return known[1]
+        own = _anew(self._transport)
+        if own is None:
+            return self._client
+        client = stripe.StripeClient(self._api_key, http_client=own, **self._derived)
+        life = self._until_the_end_of(loop, own)
+        await anext(life)
+        with self._lock:
+            for ended in [known for known in self._by_loop if known.is_closed()]:
+                del self._by_loop[ended]
+            self._by_loop[loop] = life, client
+        return client
+
+    async def _until_the_end_of(self, loop: asyncio.AbstractEventLoop, own: Any) -> AsyncGenerator[Any, None]:
+        try:
+            yield own
+        finally:
+            with self._lock:
+                self._by_loop.pop(loop, None)
+            await (getattr(own, "_async_fallback_client", None) or own).close_async()
+
+    @staticmethod
+    def _method(client: stripe.StripeClient, call: Call, ending: str) -> Any:
+        return attrgetter(f"v1.{call.method}{ending}")(client)
 
     @staticmethod
     def _options(call: Call) -> dict[str, Any]:
@@ -224,6 +262,32 @@ def _timed(transport: Any, *, timeout_s: float, effect: str) -> Any:
 
 def _shorter(theirs: float | None, ours: float) -> float:
     return ours if theirs is None else min(theirs, ours)
+
+
+def _anew(transport: Any) -> Any:
+    """A copy of an HTTP client with asynchronous connections of its own; None if it is of the user's own make, or has no such."""
+    fallback = getattr(transport, "_async_fallback_client", None)
+    if fallback is not None:
+        within = _anew(fallback)
+        if within is None:
+            return None
+        own = copy.copy(transport)
+        own._async_fallback_client = within
+        return own
+    if type(transport) is stripe.HTTPXClient:
+        own = copy.copy(transport)
+        trusted = ssl.create_default_context(cafile=stripe.ca_bundle_path) if own._verify_ssl_certs else False
+        own._client_async = own.httpx.AsyncClient(verify=trusted)
+        return own
+    if (
+        type(transport) is stripe.AIOHTTPClient
+        and transport._user_session is None
+        and transport._user_connector is None
+    ):
+        own = copy.copy(transport)
+        own._cached_session = None
+        return own
+    return None
 
 
 def _is_asynchronous(transport: Any) -> bool:

@@ -27,6 +27,8 @@ from interlock.declaration import seconds
 from interlock.effects import Proposal
 from interlock.errors import AuthorityUnclear, BadInput, ConfigurationError
 from interlock.function import EffectFunction
+from interlock.gate import resolve
+from interlock.outcomes import Outcome
 from interlock.settlement import Settlement
 from interlock.targets.stripe._case import CaseCallback, CaseReader, plain
 from interlock.targets.stripe._connection import Call, Calls, Connection
@@ -237,8 +239,17 @@ class StripeEffect(Generic[A]):
     def submit_call(self, case: Any, parts: Parts, decider: Decider) -> A:
         """One call, from its parts to its outcome."""
         arguments = self._arguments(case, parts)
+        if self.effect.is_coroutine and self._approval is not None and not decider.get("decision"):
+            return cast("A", self._asubmit_call(arguments, decider))
         decision = decider.get("decision") or self._decision(arguments)
         return self.effect.submit((), arguments, decision=decision, seen=decider.get("seen"), wait=decider.get("wait"))
+
+    async def _asubmit_call(self, arguments: dict[str, Any], decider: Decider) -> Outcome:
+        """The same for an asynchronous effect, whose approval is awaited before it can name the decision."""
+        decision = await self._adecision(arguments)
+        return await self.effect.asubmit(
+            (), arguments, decision=decision, seen=decider.get("seen"), wait=decider.get("wait")
+        )
 
     def propose_call(self, case: Any, parts: Parts, decider: Decider) -> Proposal:
         """One call, from its parts to a proposal that `gate.submit` takes later."""
@@ -291,10 +302,18 @@ class StripeEffect(Generic[A]):
 
     def _decision(self, arguments: Mapping[str, Any]) -> str:
         """The approval's id names the decision, so that a new approval is judged anew."""
-        if self._approval is None or self._approval.is_async:
+        if self._approval is None:
             return ""
         try:
-            answer = self._approval(arguments["case"], {**arguments, KEY_ARGUMENT: ""})
+            answer = resolve(self._approval(arguments["case"], {**arguments, KEY_ARGUMENT: ""}))
+        except Exception:  # noqa: BLE001 - as below
+            return ""
+        return answer.id if isinstance(answer, Approval) else ""
+
+    async def _adecision(self, arguments: Mapping[str, Any]) -> str:
+        assert self._approval is not None
+        try:
+            answer = await _asked(self._approval, {**arguments, KEY_ARGUMENT: ""})
         except Exception:  # noqa: BLE001 - it is asked again before the send, where its failure is told
             return ""
         return answer.id if isinstance(answer, Approval) else ""
@@ -352,14 +371,14 @@ def _synchronous(effect: StripeEffect[Any]) -> Callbacks:
             raise unreadable(error) from error
         if effect._premises is None:
             return own
-        return _together(own, effect._premises(given["case"], given), effect.name)
+        return _together(own, resolve(effect._premises(given["case"], given)), effect.name)
 
     def look_up(**given: Any) -> Any:
         return connection.run(plan.find(given, given[KEY_ARGUMENT]))
 
     def allowed(**given: Any) -> Permission:
         assert effect._approval is not None
-        return effect.permission(effect._approval(given["case"], given), given["amount"])
+        return effect.permission(resolve(effect._approval(given["case"], given)), given["amount"])
 
     def budget(**given: Any) -> Any:
         assert effect._budget is not None

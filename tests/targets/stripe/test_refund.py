@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -359,3 +360,68 @@ async def test_asynchronous(gate: Interlock, service: LocalStripe, client: strip
     assert str(await refund(Case(case.order + "b", case.payment_intent), amount=1000)) == "COMMITTED_BY_RETRY"
     assert service.refunded(case.payment_intent) == (3000, 2)
     await own._requestor._client._client_async.aclose()
+
+
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # the SDK's own way of posting through httpx
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_new_approval_is_a_new_decision_also_where_it_is_awaited(
+    gate: Interlock, service: LocalStripe, client: stripe.StripeClient, case: Case, asynchronous: bool
+) -> None:
+    """An `async def` approval names the decision: what one approval's refusal stands for, the next one may do."""
+    given = APPROVED
+
+    async def approve(case: Case) -> Approval:
+        return given
+
+    used: Any = client
+    if asynchronous:
+        used = stripe.StripeClient(
+            "sk_test_local", base_addresses={"api": service.url}, http_client=stripe.HTTPXClient(timeout=5)
+        )
+    refund: Any = stripe_refund(gate, used, key=by_order, approval=approve, asynchronous=asynchronous)
+
+    def call() -> Any:
+        outcome = refund(case, amount=2000)
+        return asyncio.run(_awaited(outcome)) if asynchronous else outcome
+
+    proposal = refund.proposal(case, amount=2000)
+    assert proposal.decision == APPROVED.id
+    client.v1.refunds.create({"payment_intent": case.payment_intent, "amount": 2000})
+    assert str(gate.submit(proposal)) == "REFUSED:stale_premise"
+    assert str(call()) == "REFUSED:stale_premise"
+    given = Approval(id="another", by="ann")
+    assert str(call()) == "COMMITTED"
+
+
+async def _awaited(outcome: Any) -> Any:
+    return await outcome
+
+
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+def test_asynchronous_effect_is_recovered_from_a_plain_thread_and_used_on_several_loops(
+    open_gate: OpenGate, service: LocalStripe, case: Case
+) -> None:
+    """`gate.recover()` awaits on loops of its own, and each loop has connections of its own: none is used where it cannot be."""
+    own: Any = stripe.StripeClient(
+        "sk_test_local", base_addresses={"api": service.url}, http_client=stripe.HTTPXClient(timeout=5)
+    )
+    allowed = True
+
+    def start() -> tuple[Interlock, Any]:
+        gate = open_gate()
+        options: Any = {"approval": lambda case: allowed, "settle_after": 0}
+        return gate, stripe_refund(gate, own, key=by_order, asynchronous=True, **options)
+
+    gate, refund = start()
+    gate.recover()
+    crash(gate, refund, case, 2000, crash_after_effect=True)
+    gate, refund = start()
+    allowed = False
+    assert [str(outcome) for outcome in gate.recover()] == ["COMMITTED_ON_QUERY"]
+    for _ in range(2):
+        assert str(asyncio.run(_awaited(refund(case, amount=2000)))) == "DUPLICATE_IGNORED"
+    allowed = True
+    for order in ("n1", "n2"):
+        asked = refund(Case(order, case.payment_intent), amount=100)
+        assert str(asyncio.run(_awaited(asked))) == "COMMITTED"
+    assert service.refunded(case.payment_intent) == (2200, 3)
