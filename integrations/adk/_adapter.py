@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +23,6 @@ from google.adk.tools.tool_context import ToolContext
 
 from interlock import ConfigurationError, NotSent
 from interlock.extend import Answer, ToolFailed, is_async, plain
-
-log = logging.getLogger("interlock")
 
 GIVEN = Any
 """A tool as ADK takes it: a function, a `BaseTool` or a toolset; or an agent, which stands for its tools and those below it."""
@@ -190,6 +188,12 @@ def ids_of(context: ToolContext) -> dict[str, Any]:
         "app_name": context.session.app_name,
         "agent_name": context.agent_name,
         **({} if confirmation is None else {"confirmed": confirmation.confirmed}),
+        # What a person filled in can change what the tool sends, so it stands beside what was proposed.
+        **(
+            {}
+            if confirmation is None or confirmation.payload is None
+            else {"confirmation": _text(confirmation.payload)}
+        ),
     }
 
 
@@ -217,7 +221,7 @@ def named_tools(given: Iterable[GIVEN] | GIVEN) -> dict[str, BaseTool]:
     named: dict[str, BaseTool] = {}
     for tool in _tools(given):
         other = named.setdefault(tool.name, tool)
-        if not is_same_tool(other, tool):
+        if other is not tool and not (isinstance(tool, FunctionTool) and is_same_tool(other, tool)):
             raise ConfigurationError(f"two tools are named {tool.name!r}; the gate could not tell which one to call.")
     return named
 
@@ -271,6 +275,10 @@ def _tools(given: Iterable[GIVEN] | GIVEN) -> Iterator[BaseTool]:
         yield tool
         if isinstance(tool, AgentTool):
             yield from _tools([tool.agent])
+
+
+def _text(payload: Any) -> str:
+    return json.dumps(payload, ensure_ascii=False, default=str)[:2000]
 
 
 def _read(result: Any) -> Any:

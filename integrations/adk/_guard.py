@@ -72,12 +72,10 @@ class Guard:
         self._journal = journal
         self._interlock: Interlock | None = journal if isinstance(journal, Interlock) else None
         self._gated: dict[str, _Gated] = {}
-        self._gates: list[ToolGate] = []
         self._told = False
         if config is not None:
             gate = self._open(config)
-            for name in gate.effects:
-                self._gated[name] = _Gated(self._tools[name], gate)
+            self._gated = {name: _Gated(self._tools[name], gate) for name in gate.effects}
 
     def gate(
         self,
@@ -107,7 +105,7 @@ class Guard:
             raise ConfigurationError(f"the tool {made.name!r} is behind the gate already.")
         if not is_same_tool(self._tools.setdefault(made.name, made), made):
             raise ConfigurationError(f"two tools are named {made.name!r}; the gate could not tell which one to call.")
-        refuse_generators(made)
+        _refuse_what_cannot_be_gated(made)
         self._gated[made.name] = _Gated(made, self._target(made, target_for, proposal), proposal)
         return made
 
@@ -128,9 +126,7 @@ class Guard:
 
     def gates(self, tool: BaseTool) -> bool:
         """Whether a call of this tool is answered by the guard's callback: not that of a tool which is behind a gate itself."""
-        from interlock.integrations.adk._tool import GatedTool
-
-        return self.is_gated(tool.name) and not isinstance(tool, GatedTool)
+        return self.is_gated(tool.name) and not _is_gated_itself(tool)
 
     def argument_of_gate(self, name: str) -> str | None:
         """The tool's argument that the gate fills in; what a model gives for it is dropped."""
@@ -234,10 +230,13 @@ class Guard:
     def _open(self, config: Any) -> ToolGate:
         calls = {name: ToolEntrance(tool).call for name, tool in self._tools.items()}
         gate = ToolGate(config, tools=calls, journal=self._journal if self._interlock is None else self._interlock)
-        for name in gate.effects:
-            refuse_generators(self._tools[name])
+        try:
+            for name in gate.effects:
+                _refuse_what_cannot_be_gated(self._tools[name])
+        except ConfigurationError:
+            gate.close()
+            raise
         self._interlock = gate.interlock
-        self._gates.append(gate)
         return gate
 
     def _target(self, tool: BaseTool, target_for: Any, proposal: Any) -> Any:
@@ -339,6 +338,18 @@ def _proposed_key_or(key: Callable[..., str]) -> Callable[..., Any]:
 
 async def _awaited(given: Any) -> Any:
     return await given if inspect.isawaitable(given) else given
+
+
+def _is_gated_itself(tool: BaseTool) -> bool:
+    from interlock.integrations.adk._tool import GatedTool  # which needs the guard
+
+    return isinstance(tool, GatedTool)
+
+
+def _refuse_what_cannot_be_gated(tool: BaseTool) -> None:
+    if _is_gated_itself(tool):
+        raise ConfigurationError(f"the tool {tool.name!r} is behind a gate already.")
+    refuse_generators(tool)
 
 
 def _is_directory(given: Any) -> bool:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.openapi.models import APIKey, APIKeyIn
 from google.adk.agents import LlmAgent
 from google.adk.apps import App, ResumabilityConfig
+from google.adk.auth.auth_tool import AuthConfig
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.plugins import BasePlugin
 from google.adk.runners import Runner
@@ -225,6 +227,44 @@ def test_tool_that_asks_in_its_own_body(tmp_path: Path, sent: list[Any], way: st
     assert told == {"id": "p1"}
     desk.say(confirmation(asked(first), payload={"amount": 15}))
     assert sent == [("881", 15)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_person_filled_in_stands_on_the_record(tmp_path: Path, pay: Any, way: str) -> None:
+    """The payload of a confirmation is recorded beside the proposal, with the ids of the call; neither is in the key."""
+    desk = Desk(tmp_path, way, [FunctionTool(pay, require_confirmation=True)], [PAY])
+    first = desk.say()
+    desk.say(confirmation(asked(first), payload={"amount": 15}))
+    desk.gate.close() if way != "plugin" else desk.gate.guard.close()
+    with Interlock(str(tmp_path / "journal")) as gate:
+        (row,) = recorded(gate)
+    assert row["key"] == "881"
+    origin = row["data"]["origin"]
+    assert origin["confirmation"] == '{"amount": 15}'
+    assert origin["confirmed"] is True
+    assert origin["agent_name"] == "desk"
+
+
+@pytest.mark.filterwarnings("ignore:This method is deprecated:DeprecationWarning")  # ADK's own call
+@pytest.mark.parametrize("way", WAYS)
+def test_tool_that_asks_for_credentials(tmp_path: Path, sent: list[Any], way: str) -> None:
+    """A tool that stops to ask for credentials has not acted: the next call for the same request is sent."""
+
+    def pay(order: str, amount: int, tool_context: ToolContext) -> dict[str, Any]:
+        """Pay an order."""
+        if not tool_context.state.get("logged_in"):
+            tool_context.state["logged_in"] = True
+            scheme = APIKey(**{"in": APIKeyIn.header, "name": "key"})
+            tool_context.request_credential(AuthConfig(authScheme=scheme, credentialKey="key"))
+            return {"status": "waiting for a login"}
+        sent.append((order, amount))
+        return {"id": "p1"}
+
+    desk = Desk(tmp_path, way, [pay], [PAY], [], [PAY])
+    assert {"status": "waiting for a login"} in answers(desk.say())
+    assert sent == []
+    assert answers(desk.say("I have logged in"))[-1] == {"id": "p1"}
+    assert sent == [("881", 20)]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -667,11 +707,11 @@ def test_target_is_an_effect(tmp_path: Path, sent: list[Any], pay: Any) -> None:
         proposal=lambda args, tool_context: f"{tool_context.user_id}:{args['order']}",
     )
     assert guarded(guard, pay, [PAY], [PAY]) == [{"id": "p1"}, {"id": "p1"}]
-    assert [row["key"] for row in receipts(guard.interlock)] == ["ann:881"]
+    assert [row["key"] for row in recorded(guard.interlock)] == ["ann:881"]
     guard.close()
 
 
-def receipts(gate: Interlock) -> list[dict[str, Any]]:
+def recorded(gate: Interlock) -> list[dict[str, Any]]:
     """What stands on the journal, an effect a row."""
     from interlock.rules.canonical import derive_id
 
