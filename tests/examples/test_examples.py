@@ -12,7 +12,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 STORIES = sorted(path.parent.name for path in EXAMPLES.glob("*/main.py"))
 ENDS_WITH = {
     "refund": "refunded in all: $20",
+    "adk": "refunded exactly once: 2 of 2",
     "stripe_refund": "as wanted: 12 of 12",
+    "openai_agents": "refunded exactly once: 2 of 2",
     "tool_loop": "refunded exactly once: 2 of 2",
     "mail": "mails that left: ['ada', 'bob']",
 }

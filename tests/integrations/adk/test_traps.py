@@ -92,7 +92,8 @@ class Desk:
             plugins = [self.gate]
         else:
             self.gate = tools = protect_tools(tools, config, journal=journal)
-        self.agent = LlmAgent(name="desk", model=Script(model="s", turns=list(turns)), tools=tools, **agent)
+        self.model = Script(model="s", turns=list(turns))
+        self.agent = LlmAgent(name="desk", model=self.model, tools=tools, **agent)
         app = App(
             name="shop",
             root_agent=self.agent,
@@ -260,9 +261,10 @@ def test_tool_that_asks_for_credentials(tmp_path: Path, sent: list[Any], way: st
         sent.append((order, amount))
         return {"id": "p1"}
 
-    desk = Desk(tmp_path, way, [pay], [PAY], [], [PAY])
+    desk = Desk(tmp_path, way, [pay], [PAY])
     assert {"status": "waiting for a login"} in answers(desk.say())
     assert sent == []
+    desk.model.at = 0
     assert answers(desk.say("I have logged in"))[-1] == {"id": "p1"}
     assert sent == [("881", 20)]
 
