@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from fastapi.openapi.models import APIKey, APIKeyIn
-from google.adk.agents import LlmAgent
+from google.adk.agents import LlmAgent, RunConfig
+from google.adk.agents.run_config import ToolThreadPoolConfig
 from google.adk.apps import App, ResumabilityConfig
 from google.adk.auth.auth_tool import AuthConfig
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
@@ -21,6 +22,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools import BaseTool, FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
 
 from interlock import ConfigurationError, Interlock
@@ -635,6 +637,48 @@ def test_tool_of_ones_own(tmp_path: Path, sent: list[Any], way: str) -> None:
     assert len(sent) == 1
 
 
+@pytest.mark.parametrize("way", ["guard", "plugin"])
+def test_tool_of_a_toolset(tmp_path: Path, sent: list[Any], way: str) -> None:
+    """A toolset makes new tools for each run; handed over as what `get_tools()` gives, they are gated in every run."""
+
+    class Own(Careless):
+        async def check_require_confirmation(self, args: dict[str, Any], tool_context: ToolContext) -> bool:
+            return False
+
+    class Tools(BaseToolset):
+        async def get_tools(self, readonly_context: Any = None) -> list[BaseTool]:
+            return [Own(sent)]
+
+        async def close(self) -> None:
+            pass
+
+    tools = Tools()
+    gate: Any = {"guard": Guard, "plugin": InterlockPlugin}[way](
+        KEYED, tools=asyncio.run(tools.get_tools()), journal=str(tmp_path / "journal")
+    )
+    callback = {"before_tool_callback": gate.before_tool_callback} if way == "guard" else {}
+    agent = LlmAgent(name="desk", model=Script(model="s", turns=[[PAY], [PAY]]), tools=[tools], **callback)
+    app = App(name="shop", root_agent=agent, plugins=[gate] if way == "plugin" else [])
+    runner = Runner(app=app, session_service=InMemorySessionService())
+
+    async def run() -> list[Any]:
+        await runner.session_service.create_session(app_name="shop", user_id="ann", session_id="s1")
+        go = message(types.Part(text="go"))
+        return [e async for e in runner.run_async(user_id="ann", session_id="s1", new_message=go)]
+
+    assert answers(asyncio.run(run())) == [{"id": "p1"}, {"id": "p1"}]
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_adks_own_thread_pool(tmp_path: Path, sent: list[Any], pay: Any, way: str) -> None:
+    """With ADK's thread pool for tools a call lands once, and is told its result."""
+    desk = Desk(tmp_path, way, [pay], [PAY], [PAY])
+    config = RunConfig(tool_thread_pool_config=ToolThreadPoolConfig(max_workers=2))
+    assert answers(desk.say(run_config=config)) == [{"id": "p1"}, {"id": "p1"}]
+    assert sent == [("881", 20)]
+
+
 # --- the door -------------------------------------------------------------------------------------------------------------------
 
 
@@ -652,6 +696,8 @@ def test_mistakes_are_refused_at_the_door(tmp_path: Path, pay: Any) -> None:
     tools = protect_tools([pay], KEYED, journal=journal)
     with pytest.raises(ConfigurationError, match="behind a gate already"):
         protect_tools(tools, KEYED, journal=journal)
+    with pytest.raises(ConfigurationError, match="behind a gate already"):
+        Guard(KEYED, tools=list(tools), journal=str(tmp_path / "other"))
     tools.close()
     guard = Guard(journal=journal)
     guard.gate(pay, target_for={"key": ["order"]})
