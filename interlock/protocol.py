@@ -307,7 +307,10 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
                 if refused is None:
                     continue
                 return refused
-            answer: Landed | NotLanded | Unclear = yield Send(claimed, payload, key)
+            answer: Landed | NotLanded | Unclear
+            answer = (
+                _HELD_UP if _is_held_up(claimed, target.capabilities, clock) else (yield Send(claimed, payload, key))
+            )
             ended = yield from _conclude(claimed, record, answer, target, clock=clock, patience=patience, via=Via.SEND)
             if isinstance(ended, Outcome):
                 return ended
@@ -486,6 +489,8 @@ def recover_one(
                 answer = NotLanded(
                     Verdict.NOT_SENT, "held_up", "held up until the key may be forgotten; not sent again"
                 )
+            elif _is_held_up(claimed, capabilities, clock):
+                answer = _HELD_UP
             else:
                 answer = yield Send(claimed, payload, key)
             via = Via.RETRY if action is Action.RESEND else Via.REAPPLY
@@ -520,6 +525,20 @@ def recover_one(
             history = yield Load(history.effect_id)
             continue
         return _outcome_of(written, fold(written), target, changes=_changes(judgement))
+
+
+_HELD_UP = NotLanded(
+    Verdict.NOT_SENT, "held_up", "held up since permission and facts were checked, so they are too old to send on"
+)
+
+
+def _is_held_up(claimed: History, capabilities: Capabilities, clock: Clock) -> bool:
+    """Whether a send that was just claimed should have been over by now: a stopped process, or a journal that was busy for long.
+
+    What was permitted then may have been taken back since, so it is not sent.
+    """
+    uptime_s: float = claimed.entries[-1].data["uptime_s"]
+    return clock.uptime().seconds - uptime_s > capabilities.timeout_s
 
 
 class _Asked(NamedTuple):

@@ -76,6 +76,32 @@ def test_permission_is_asked_at_the_send(world: World) -> None:
     assert str(gate.submit(proposal)) == "COMMITTED"
 
 
+@TIERS
+def test_a_sender_held_up_until_its_deadline_sends_nothing(
+    world: World, tier: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped between the dispatch and the send, and allowed no more when it goes on: not sent, and said so; asked again, it is refused."""
+    gate = world.gate()
+    refund = world.refund(gate, tier, timeout=5)
+    append = gate.journal.append
+
+    def slow(history: Any, drafts: Any, **more: Any) -> Any:
+        written = append(history, drafts, **more)
+        if drafts[-1].kind is Kind.DISPATCHED:
+            world.clock.advance(6)
+            world.service.permitted = False
+        return written
+
+    monkeypatch.setattr(gate.journal, "append", slow)
+    outcome = refund("881", 2000)
+    assert str(outcome) == "FAILED:held_up"
+    assert world.service.sends == []
+    assert str(refund("881", 2000)) == "REFUSED:lease"
+    world.service.permitted = True
+    monkeypatch.undo()
+    assert refund("881", 2000).ok
+
+
 def test_a_refusal_stands_for_its_decision(world: World) -> None:
     """Asking again does not re-read what the decider saw; a new decision is judged on the facts that it saw."""
     refund = world.refund(world.gate(), 1)
