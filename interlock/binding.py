@@ -51,6 +51,7 @@ class Binding:
         context: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None,
     ) -> None:
         self.effect = effect
+        self._what = f"the arguments of {effect!r}"
         parameters = _signature(function, effect).parameters
         self.takes_key = KEY_ARGUMENT in parameters
         names = tuple(name for name in parameters if name != KEY_ARGUMENT)
@@ -77,9 +78,15 @@ class Binding:
             NotSerializable: an argument has no faithful JSON form.
         """
         payload: dict[str, Any] = {}
+        is_flat = True
         for name, annotation, what in self._written:
             value = given[name]
-            payload[name] = value if type(value) in SCALARS else encode(value, annotation, what=what)
+            if type(value) not in SCALARS:
+                value = encode(value, annotation, what=what)
+                is_flat = False
+            payload[name] = value
+        if is_flat and self._binds is None:
+            return payload, digest(payload, what=self._what)
         return payload, self.digest_of(payload)
 
     def digest_of(self, payload: Mapping[str, Any]) -> str:
@@ -88,7 +95,7 @@ class Binding:
         Raises:
             NotSerializable: NaN, or a number that JSON readers round.
         """
-        what = f"the arguments of {self.effect!r}"
+        what = self._what
         whole = digest(by_value(payload), what=what)
         if self._binds is None:
             return whole

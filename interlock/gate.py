@@ -381,7 +381,8 @@ class _Call:
         assert self._claim is not None
         effect_id, n = self._claim
         self.runner.journal.end_send(effect_id, n, answered=answered, in_flight=self._sent)
-        self.runner.forget_sighting(self._claim)
+        if self.runner._gone_since:
+            self.runner.forget_sighting(self._claim)
         self._claim = None
         self._landed = None
 

@@ -228,7 +228,7 @@ Run = Generator[Step, Any, Outcome]
 
 def rfc3339(moment: datetime) -> str:
     """The text of a moment on the record."""
-    return moment.isoformat(timespec="microseconds")
+    return moment.isoformat("T", "microseconds")
 
 
 def watched(watch: WatchFor | None, clock: Clock) -> dict[str, Any]:

@@ -290,13 +290,13 @@ class Tail:
             if against is not None:
                 held.append(against)
                 continue
-            for entry in prepared.entries:
+            for *_, body, head in prepared.entries:
                 seq += 1
-                linked = hashlib.sha256((link + entry.hash).encode("ascii"))  # as `link_hash`
-                link = linked.hexdigest()
-                rows += (seq, effect_id, previous, entry.body, bytes.fromhex(entry.hash), linked.digest())
+                linked = hashlib.sha256((link + head).encode("ascii")).digest()  # as `link_hash`
+                link = linked.hex()
+                rows += (seq, effect_id, previous, body, bytes.fromhex(head), linked)
                 previous = seq
-            moved[effect_id] = (entry.hash, seq)
+            moved[effect_id] = (head, seq)
             held.append(True)
         planned.seq, planned.link = seq, link
         return planned

@@ -61,7 +61,7 @@ from interlock.journal._index import (
     raw,
 )
 from interlock.ports import Liveness
-from interlock.settlement import STATE_OF, Watched, watch_of
+from interlock.settlement import STATE_OF, Watched
 
 APPLICATION_ID = 0x494E544C
 """Marks the file as a journal of ours ("INTL")."""
@@ -621,9 +621,10 @@ class SQLiteJournal(Journal):
 def _dispatches(batch: Sequence[Prepared]) -> bool:
     """Whether somebody will send once this is written."""
     for prepared in batch:
-        for entry in prepared.entries:
-            if entry.kind is Kind.DISPATCHED:
-                return True
+        if prepared.is_open:
+            for entry in prepared.entries:
+                if entry.kind is Kind.DISPATCHED:
+                    return True
     return False
 
 
@@ -633,7 +634,7 @@ def _has_more_to_write(batch: Sequence[Prepared]) -> bool:
         if prepared.guards or prepared.releases or prepared.reserves:
             return True
         for entry in prepared.entries:
-            if entry.kind in WATCHING and (entry.kind in STATE_OF or watch_of(entry) is not None):
+            if entry.kind in STATE_OF or "watch" in entry.data:
                 return True
     return False
 

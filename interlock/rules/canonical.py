@@ -24,7 +24,7 @@ def canonical_bytes(value: Any, *, what: str = "value") -> bytes:
     """
     try:
         return to_json(_ordered(value))
-    except (_NotSimple, PydanticSerializationError, RecursionError):
+    except (_NotSimple, TypeError, PydanticSerializationError, RecursionError):
         pass  # the standard's own library decides, and says what is wrong
     try:
         return rfc8785.dumps(value)
@@ -56,11 +56,13 @@ def _ordered(value: Any) -> Any:
     if kind is int and -_MOST < value < _MOST:
         return value
     if kind is dict:
-        for key in value:
+        ordered = {}
+        for key in sorted(value) if len(value) > 1 else value:
             if type(key) is not str or not key.isascii():
                 raise _NotSimple
-        # Texts are most of what there is, so they are not asked about one by one.
-        return {key: item if type(item := value[key]) is str else _ordered(item) for key in sorted(value)}
+            item = value[key]
+            ordered[key] = item if type(item) is str else _ordered(item)  # texts are most of what there is
+        return ordered
     if kind is list:
         return [item if type(item) is str else _ordered(item) for item in value]
     raise _NotSimple
