@@ -223,13 +223,19 @@ class ProtectedTools(list[Any]):
 
 
 def protect_tools(
-    tools: Sequence[Any], config: Config, *, journal: Where = None, context: Any = NOT_GIVEN
+    tools: Sequence[Any],
+    config: Config,
+    *,
+    asks: Sequence[FunctionTool] = (),
+    journal: Where = None,
+    context: Any = NOT_GIVEN,
 ) -> ProtectedTools:
     """Put the tools with outside effects behind the gate, and leave the others as they are.
 
     Args:
-        tools: an agent's tools. Those that premises and look-ups ask are among them; the SDK's hosted tools may be, too.
+        tools: an agent's tools; the SDK's hosted tools may be among them.
         config: which tools are gated and how: a dict, a JSON or TOML file, or a `ToolsConfig`.
+        asks: further tools that premises and look-ups ask, and that the model does not get.
         journal: where the journal lives, if not where the configuration says.
         context: for recovery, the object that `Runner.run(context=...)` gets; needed where a tool's function takes the run's context.
 
@@ -239,7 +245,7 @@ def protect_tools(
     Raises:
         ConfigurationError: the configuration names a tool that is not there, or has an option that does not exist.
     """
-    table = ToolTable(tools, context)
+    table = ToolTable([*tools, *asks], context)
     gate = table.gate(config, journal)
     return ProtectedTools([table.protected(tool, gate) for tool in tools], gate)
 
@@ -269,15 +275,16 @@ def protect_tool(
     """
     if isinstance(config, ToolConfig):
         config = ToolsConfig(tools={tool.name: config})
-    protected = protect_tools([tool, *asks], config, journal=journal, context=context)
-    others = [name for name in protected.gate.declared if name != tool.name]
-    if others or not isinstance(protected[0], GatedTool):
+    protected = protect_tools([tool], config, asks=asks, journal=journal, context=context)
+    gated = list(protected.gate.declared)
+    if gated != [tool.name]:
         protected.close()
         raise ConfigurationError(
-            f"protect_tool() gates {tool.name!r} alone, and the configuration gates {', '.join(protected.gate.declared)}. "
+            f"protect_tool() gates {tool.name!r} alone, and the configuration gates {', '.join(gated)}. "
             "Use protect_tools() for several."
         )
-    return protected[0]
+    only: GatedTool = protected[0]
+    return only
 
 
 class ToolTable:

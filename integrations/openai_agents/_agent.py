@@ -6,7 +6,7 @@ copy of it would leave the one that really runs without a gate. It must not know
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agents import Agent, FunctionTool, Handoff, RunContextWrapper
@@ -80,7 +80,14 @@ class Protection:
         handoff.on_invoke_handoff = admitted
 
 
-def protect_agent(agent: Agent[Any], config: Config, *, journal: Where = None, context: Any = NOT_GIVEN) -> Protection:
+def protect_agent(
+    agent: Agent[Any],
+    config: Config,
+    *,
+    asks: Sequence[FunctionTool] = (),
+    journal: Where = None,
+    context: Any = NOT_GIVEN,
+) -> Protection:
     """Put the tools of an agent behind the gate, and those of the agents that it hands off to or uses as tools.
 
     The agents are changed where they stand, so none is left that could be run without the gate; go on using them as before.
@@ -88,7 +95,8 @@ def protect_agent(agent: Agent[Any], config: Config, *, journal: Where = None, c
     Args:
         agent: the agent that `Runner.run` gets.
         config: which tools are gated and how: a dict, a JSON or TOML file, or a `ToolsConfig`. Premises and look-ups ask tools of any of
-            these agents.
+            these agents, or of `asks`.
+        asks: further tools that premises and look-ups ask, and that no model gets.
         journal: where the journal lives, if not where the configuration says.
         context: for recovery, the object that `Runner.run(context=...)` gets; needed where a tool's function takes the run's context.
 
@@ -104,7 +112,7 @@ def protect_agent(agent: Agent[Any], config: Config, *, journal: Where = None, c
             f"protect_agent() takes an Agent of the OpenAI Agents SDK, not {type(agent).__name__}."
         )
     agents = list(reachable(agent))
-    table = ToolTable((tool for reached in agents for tool in reached.tools), context)
+    table = ToolTable([*(tool for reached in agents for tool in reached.tools), *asks], context)
     try:
         gate = table.gate(config, journal)
     except ConfigurationError as error:
