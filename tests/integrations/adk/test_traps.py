@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import logging
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
@@ -463,8 +464,6 @@ def test_new_message_after_a_crash(tmp_path: Path) -> None:
 @pytest.mark.parametrize("driver", [drivers.GuardDriver, drivers.ToolDriver])
 def test_confirmed_twice_at_the_same_time_without_waiting(tmp_path: Path, driver: Any) -> None:
     """Two processes are given one confirmation at once on SQLite, where ADK keeps the answer of one: one refund, and its result later."""
-    import threading
-
     place = Place(tmp_path)
     call = ModelCall({"order_id": "881", "amount": 20})
     driver(place).pause([call])
@@ -671,6 +670,21 @@ def test_tool_of_a_toolset(tmp_path: Path, sent: list[Any], way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_plain_function_does_not_run_on_the_event_loop(tmp_path: Path, way: str) -> None:
+    """A plain function is called in a thread where no other coroutine of the run waits for it."""
+    threads = []
+
+    def pay(order: str, amount: int) -> dict[str, Any]:
+        """Pay an order."""
+        threads.append(threading.get_ident())
+        return {"id": "p1"}
+
+    assert answers(Desk(tmp_path, way, [pay], [PAY]).say()) == [{"id": "p1"}]
+    assert threads
+    assert threads[0] != threading.get_ident()  # the loop runs in this one
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_adks_own_thread_pool(tmp_path: Path, sent: list[Any], pay: Any, way: str) -> None:
     """With ADK's thread pool for tools a call lands once, and is told its result."""
     desk = Desk(tmp_path, way, [pay], [PAY], [PAY])
@@ -769,6 +783,16 @@ def recorded(gate: Interlock) -> list[dict[str, Any]]:
         if history.entries:
             found.append({"key": key, "data": history.entries[0].data})
     return found
+
+
+def test_model_cannot_name_the_key(tmp_path: Path, sent: list[Any], pay: Any) -> None:
+    """The key that a proposal gives stands beside the arguments; a model that gives an argument of that name is not heard."""
+    guard = Guard(journal=str(tmp_path / "journal"))
+    guard.gate(pay, target_for=Effect(key=lambda order: order), proposal=lambda args, tool_context: args)
+    twice = [[("pay", {"order": "881", "amount": 20, "interlock_key": key})] for key in ("mine", "another")]
+    assert guarded(guard, pay, *twice) == [{"id": "p1"}, {"id": "p1"}]
+    assert [row["key"] for row in recorded(guard.interlock)] == ["881"]
+    guard.close()
 
 
 def test_target_is_a_declared_effect(tmp_path: Path, sent: list[Any], pay: Any) -> None:
