@@ -391,7 +391,8 @@ def _checked(document: Any, where: str) -> ToolsConfig:
         return ToolsConfig.model_validate(document)
     except ValidationError as error:
         problems = list(dict.fromkeys(_problems(error)))
-        raise ConfigurationError(f"{where}: " + "; ".join(problems[:8]) + ".") from error
+        said = "; ".join(problems[:8])
+        raise ConfigurationError(f"{where}: {said}" + ("" if said.endswith("?") else ".")) from error
 
 
 def _problems(error: ValidationError) -> Iterator[str]:

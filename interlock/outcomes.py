@@ -100,7 +100,8 @@ _PERSON: Mapping[str, str] = {
     "REFUSED:stale_premise_at_recovery": "The process died before it was done, and a fact had changed when it came back. It did not land.",
     "FAILED": "It certainly did not happen. It may be asked for again; that will be a new attempt.",
     "AMBIGUOUS": "Nobody can know whether it happened: the service cannot be asked, and sending it again is not safe. "
-    "A person must check at the service. It will not be sent again.",
+    "A person must check at the service. It will not be sent again under this key; if it did not happen and is still wanted, "
+    "ask for it under another key.",
     "IN_FLIGHT:sender_alive": "Another sender is working on it and is alive. Ask again later; it is never sent twice. "
     "If that process hangs, end it, and its effect can be recovered.",
     "IN_FLIGHT:key_in_use": "The service is still working on a request with this key. Ask again later.",

@@ -85,7 +85,8 @@ _TABLE: tuple[_Row, ...] = (
         None,
         Meaning.UNKNOWN,
         "",
-        "Stripe knows this idempotency key with other parameters, so an earlier request was sent in another form.",
+        "Stripe knows this idempotency key with other parameters, so an earlier request was sent in another form: most often by another "
+        "journal (a lost one, a test's) that used the same key= for another payment or amount.",
     ),
     _Row(
         stripe.RateLimitError,
