@@ -1,127 +1,55 @@
-"""Anthropic's `tool_runner` behind the gate, under the whole contract, on the real SDK and a local service that speaks its API."""
+"""Anthropic's tool runner keeps the contract, also with tools that run while the model's reply is still streaming."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import threading
-from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from typing import ClassVar
 
-from anthropic import Anthropic, AsyncAnthropic, beta_async_tool, beta_tool
+import pytest
+from anthropic import Anthropic
 
-from interlock.integrations.anthropic import protect_beta_tools
-from interlock.testing.integration import IntegrationContract, IntegrationDriver, ModelCall, Place, Told
+from interlock.testing.integration import IntegrationContract, IntegrationDriver, ModelCall, Place
 
+_spec = importlib.util.spec_from_file_location("anthropic_driver", Path(__file__).with_name("driver.py"))
+assert _spec is not None
+assert _spec.loader is not None
+drivers = importlib.util.module_from_spec(_spec)
+sys.modules.setdefault(_spec.name, drivers)
+_spec.loader.exec_module(drivers)
 
-class Scripted(BaseHTTPRequestHandler):
-    """Makes the calls that the server's script says, and is done once their results are in the messages."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *args: Any) -> None:
-        pass
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        last = body["messages"][-1]["content"]
-        results = [block for block in last if isinstance(block, dict) and block["type"] == "tool_result"]
-        script: Any = self.server
-        content: list[dict[str, Any]] = [
-            {"type": "tool_use", "id": call.id, "name": call.tool, "input": dict(call.arguments)}
-            for call in script.calls
-        ]
-        if results:
-            script.results = results
-            content = [{"type": "text", "text": "done"}]
-        answer = json.dumps(
-            {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": content,
-             "stop_reason": "end_turn" if results else "tool_use", "stop_sequence": None,
-             "usage": {"input_tokens": 1, "output_tokens": 1}}
-        ).encode()  # fmt: skip
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-
-class Runner(IntegrationDriver):
-    """An agent of the tool runner."""
-
-    not_applicable: ClassVar = {
-        "approval": "the tool runner has no pause for a person; a loop of one's own has",
-        "edit": "the tool runner has no reviewer who could change a call",
-        "retry": "the tool runner repeats requests to the model, never a tool",
-        "streaming": "the runner runs its tools after the streamed reply, by the same call; eager runs are not driven here",
-        "call_id": "the tool runner tells a tool no id of its call",
-    }
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        make: Any = beta_async_tool if place.is_async else beta_tool
-        self.tools = protect_beta_tools(
-            [make(_texts(function, place.is_async)) for function in place.functions.values()],
-            place.config,
-            journal=place.journal,
-        )
-        self.server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def recover(self) -> Sequence[Any]:
-        return self.tools.recover()
-
-    def run(self, calls: Sequence[ModelCall], *, thread: str = "thread-1") -> list[Told]:
-        self.server.calls, self.server.results = list(calls), []
-        with Anthropic(base_url=self.url, api_key="x") as client:
-            client.beta.messages.tool_runner(**self.request(thread)).until_done()
-        return self.told()
-
-    async def arun(self, calls: Sequence[ModelCall], *, thread: str = "thread-1") -> list[Told]:
-        if not self.place.is_async:  # the async runner takes async tools only
-            return await asyncio.to_thread(self.run, calls, thread=thread)
-        self.server.calls, self.server.results = list(calls), []
-        async with AsyncAnthropic(base_url=self.url, api_key="x") as client:
-            await client.beta.messages.tool_runner(**self.request(thread)).until_done()
-        return self.told()
-
-    def resume(self, calls: Sequence[ModelCall], *, thread: str = "thread-1") -> list[Told]:
-        return self.run(calls, thread=thread)  # the runner keeps nothing: the request is made again
-
-    def request(self, thread: str) -> dict[str, Any]:
-        message = {"role": "user", "content": [{"type": "text", "text": thread}]}
-        return {"model": "scripted", "max_tokens": 100, "messages": [message], "tools": list(self.tools)}
-
-    def told(self) -> list[Told]:
-        results = self.server.results
-        return [Told(_text(result["content"]), bool(result.get("is_error"))) for result in results]
-
-    def close(self) -> None:
-        self.tools.close()
-        self.server.shutdown()
-        self.server.server_close()
-
-
-def _texts(function: Any, is_async: bool) -> Any:
-    """A tool of the runner answers with text."""
-    import functools
-
-    @functools.wraps(function)
-    def sync(**arguments: Any) -> str:
-        return json.dumps(function(**arguments))
-
-    @functools.wraps(function)
-    async def awaited(**arguments: Any) -> str:
-        return json.dumps(await function(**arguments))
-
-    return awaited if is_async else sync
-
-
-def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+has_eager_runs = "run_tools_eagerly" in inspect.signature(Anthropic(api_key="x").beta.messages.tool_runner).parameters
 
 
 class TestToolRunner(IntegrationContract):
-    driver = Runner
+    driver: ClassVar[type[IntegrationDriver]] = drivers.RunnerDriver
+
+
+@pytest.mark.skipif(not has_eager_runs, reason="this release of the SDK has no eager runs")
+class TestEager(IntegrationContract):
+    driver: ClassVar[type[IntegrationDriver]] = drivers.EagerDriver
+
+
+@pytest.mark.skipif(not has_eager_runs, reason="this release of the SDK has no eager runs")
+def test_eager_call_happens_before_the_reply_ends_and_once(tmp_path: Path) -> None:
+    """An eager run has sent the refund while the reply is still streaming; the end of the reply does not send it again."""
+    place = Place(tmp_path)
+    driver = drivers.EagerDriver(place)
+    driver.recover()
+    seen: list[int] = []
+
+    def before_the_end() -> None:
+        if not seen:
+            place.service.wait_for_arrival("881")
+            seen.append(place.service.arrivals("881"))
+
+    driver.server.before_the_end = before_the_end
+    told = driver.run(
+        [ModelCall({"order_id": "881", "amount": 20}), ModelCall({"order_id": "882", "amount": 30}, id="call_2")]
+    )
+    assert seen == [1]
+    assert [answer.is_error for answer in told] == [False, False]
+    assert [place.service.arrivals(order) for order in ("881", "882")] == [1, 1]
+    driver.close()
