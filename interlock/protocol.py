@@ -378,12 +378,55 @@ def _answer_from_record(
         return _replay(settled, fold(settled), target) if outcome.via in (Via.SEND, Via.LATE_ANSWER) else outcome
     if state.kind in (Kind.REFUSED, Kind.FAILED):
         same_decision = state.proposed["decision"] == proposal.decision
-        return _conflict(proposal, history) if other and same_decision else None
+        if other and same_decision:
+            return _conflict(proposal, history)
+        if state.kind is Kind.FAILED or state.first_dispatch is None or not target.capabilities.can_look_up:
+            return None
+        return (yield from _found_after_all(history, proposal, target, clock=clock))
     if other:
         return _conflict(proposal, history)
     if state.has_landed:
         return _replay(history, state, target)
     return _outcome_of(history, state, target)
+
+
+def _found_after_all(
+    history: History, proposal: Proposal, target: Target, *, clock: Clock
+) -> Generator[Step, Any, Outcome | None]:
+    """Before an effect is sent that was refused as absent after a death: whether that request has landed since, later than any should."""
+    payload, key = history.entries[0].data["payload"], history.effect_id
+    sent: Mapping[str, Any] = payload
+    for entry in history.entries:
+        if entry.kind is Kind.PROPOSED:
+            payload = entry.data["payload"]
+        elif entry.kind is Kind.DISPATCHED:
+            sent, key = payload, entry.data["key"]
+    seen: Seen = yield LookUp(sent, key)
+    if seen.failed:
+        return _waiting(history, fold(history), Reason.LOOKUP_FAILED, detail=seen.failed)
+    if not seen.found:
+        return None
+    value = None if seen.evidence is True else seen.evidence
+    data = {"via": str(Via.QUERY), "value": value, "evidence": seen.evidence, **watched(seen.watch, clock)}
+    written: History | None = yield Append(history, (Draft(Kind.COMMITTED, rfc3339(clock.now()), data),))
+    if written is None:
+        written = yield Load(history.effect_id)
+    settled = fold(written)
+    if settled.kind in (Kind.REFUSED, Kind.FAILED):
+        return None
+    landed = _committed_proposal(written)
+    return _conflict(proposal, written) if landed != proposal.digest else _outcome_of(written, settled, target)
+
+
+def _committed_proposal(history: History) -> str:
+    """The digest of what was sent last."""
+    proposed = sent = ""
+    for entry in history.entries:
+        if entry.kind is Kind.PROPOSED:
+            proposed = entry.data["digest"]
+        elif entry.kind is Kind.DISPATCHED:
+            sent = proposed
+    return sent
 
 
 def recover_one(

@@ -20,6 +20,7 @@ from interlock.errors import (
 )
 from interlock.journal import MemoryJournal
 from interlock.outcomes import Reason, Status
+from interlock.testing import SimulatedCrash
 from tests.unit.conftest import World
 
 TIERS = pytest.mark.parametrize("tier", [1, 2, 3])
@@ -501,3 +502,27 @@ def test_a_receipt_verifies_and_any_edit_shows(world: World) -> None:
         body = again.bodies[0]
         edited = body[:place] + chr(ord(body[place]) ^ 1) + body[place + 1 :]
         assert not type(receipt)(again.effect_id, (edited, *again.bodies[1:]), again.hashes).verify().ok
+
+
+def test_what_was_refused_as_absent_and_landed_later_is_not_sent_again(world: World) -> None:
+    """Its request outlived its sender by longer than any should: a new decision looks again, records it, and sends nothing."""
+    gate = world.gate()
+    refund = world.refund(gate, 1)
+    with pytest.raises(SimulatedCrash):
+        gate.submit(refund.proposal("881", 2000), crash_before_effect=True)
+    world.service.permitted = False
+    gate = world.gate()
+    refund = world.refund(gate, 1)
+    assert [str(outcome) for outcome in gate.recover()] == ["REFUSED:lease_at_recovery"]
+    effect_id = refund.proposal("881", 2000).effect_id
+    world.service.ledger[effect_id] = {"order": "881", "amount": 2000}
+    world.service.permitted = True
+    world.clock.advance(7200)
+    world.service.lookup = lambda key: 1 / 0
+    unclear = gate.submit(refund.proposal("881", 2000, decision="again"))
+    assert str(unclear).startswith("IN_FLIGHT")
+    world.service.lookup = None
+    again = gate.submit(refund.proposal("881", 2000, decision="again"))
+    assert str(again) == "COMMITTED_ON_QUERY"
+    assert world.service.sends == []
+    assert str(gate.submit(refund.proposal("881", 2000, decision="again"))) == "DUPLICATE_IGNORED"
