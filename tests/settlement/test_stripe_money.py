@@ -13,6 +13,7 @@ import stripe
 from benchmarks.services.stripe import LocalStripe
 from interlock import BadInput, Interlock, Outcome
 from interlock.targets.stripe import stripe_references, stripe_settlement, webhook_app
+from interlock.targets.stripe.settlement import _disputed
 from tests.settlement.endpoint import serving
 
 EVENTS = ["refund.*", "charge.dispute.*", "charge.refunded", "payout.*", "transfer.*"]
@@ -294,3 +295,15 @@ def test_what_cannot_be_read_is_never_a_settlement(desk: Desk) -> None:
             stripe_settlement(desk.client, value)
     with pytest.raises(stripe.StripeError):
         stripe_settlement(desk.client, "re_gone")
+
+
+def test_a_dispute_in_another_currency_is_not_added_up() -> None:
+    """Amounts of two currencies make no sum: it is at risk, and the reason says why there is no figure."""
+    refund = {"id": "re_1", "amount": 2000, "currency": "usd", "status": "succeeded", "charge": "ch_1"}
+    charge = {"id": "ch_1", "amount": 10_000, "amount_captured": 10_000, "amount_refunded": 2000, "currency": "usd"}
+    dispute = {"id": "dp_1", "amount": 1_500_000, "currency": "jpy", "status": "needs_response", "reason": "general"}
+    found = _disputed(refund, [dispute], charge)
+    assert (found.state, found.reason) == ("at_risk", "dispute_open: in another currency than the payment")
+    assert "out_minor" not in found.evidence
+    same = _disputed(refund, [{**dispute, "amount": 10_000, "currency": "usd"}], charge)
+    assert same.reason == "dispute_open: 12000 usd out on a payment of 10000"

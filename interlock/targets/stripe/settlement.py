@@ -147,9 +147,12 @@ def _disputed(
     what = "dispute_lost" if any(dispute["status"] == "lost" for dispute in debited) else "dispute_open"
     if charge is None:
         return Settlement("at_risk", evidence, what)
+    evidence["charge"] = {field: charge.get(field) for field in ("id", "amount", "amount_refunded", "currency")}
+    if any(dispute["currency"] != charge["currency"] for dispute in debited):
+        # docs.stripe.com/api/disputes/object: the amount is in the dispute's own currency, and amounts of two are not added up.
+        return Settlement("at_risk", evidence, f"{what}: in another currency than the payment")
     paid = charge["amount_captured"] if charge.get("amount_captured") is not None else charge["amount"]
     out = charge["amount_refunded"] + sum(dispute["amount"] for dispute in debited)
-    evidence["charge"] = {field: charge.get(field) for field in ("id", "amount", "amount_refunded", "currency")}
     evidence["out_minor"], evidence["paid_minor"] = out, paid
     return Settlement("at_risk", evidence, f"{what}: {out} {charge['currency']} out on a payment of {paid}")
 
