@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 
 try:
     from interlock.integrations.openai_agents._adapter import GatedTool, ProtectedTools, protect_tool, protect_tools

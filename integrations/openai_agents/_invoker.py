@@ -15,7 +15,7 @@ from agents import FunctionTool
 from agents.exceptions import ModelBehaviorError
 from agents.function_schema import FuncSchema
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 
 Invoke = Callable[[Any, str], Awaitable[Any]]
 T = TypeVar("T")
