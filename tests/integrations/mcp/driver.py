@@ -177,19 +177,24 @@ class HttpDriver(McpDriver):
 
     @contextlib.asynccontextmanager
     async def connected(self) -> AsyncIterator[Client]:
+        async with self.serving_at(self.server_file) as url, Client(url, mode=self.mode) as client:
+            yield client
+
+    @contextlib.asynccontextmanager
+    async def serving_at(self, server: Path = PLAIN) -> AsyncIterator[str]:
+        """A proxy that listens, and its address."""
         port = free_port()
         kill_too = [os.getpid()] if in_a_child() else []
         with self.log.open("a") as log:
             proxy = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *proxy_arguments(self.place, "--http", f"127.0.0.1:{port}", server=self.server_file),
+                *proxy_arguments(self.place, "--http", f"127.0.0.1:{port}", server=server),
                 env={**os.environ, **environment(kill_too=kill_too)},
                 stderr=log,
             )
         try:
             await listening(port)
-            async with Client(f"http://127.0.0.1:{port}/mcp", mode=self.mode) as client:
-                yield client
+            yield f"http://127.0.0.1:{port}/mcp"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 proxy.terminate()
