@@ -29,7 +29,7 @@ class Callback:
         ConfigurationError: it needs an argument that it cannot get, or its signature cannot be read.
     """
 
-    __slots__ = ("_names", "_takes_all", "function", "is_async", "role")
+    __slots__ = ("_names", "_takes_all", "function", "is_async", "required", "role")
 
     def __init__(self, function: Callable[..., Any], *, role: str, effect: str, available: Iterable[str]) -> None:
         offered = tuple(available)
@@ -44,6 +44,7 @@ class Callback:
                 f"effect {effect!r}: the signature of {role}= cannot be read. Wrap it: {role}=lambda {', '.join(offered)}: ..."
             ) from None
         names: list[str] = []
+        required: list[str] = []
         takes_all = False
         for parameter in parameters:
             if parameter.kind is parameter.VAR_KEYWORD:
@@ -55,6 +56,8 @@ class Callback:
                 )
             elif parameter.name in offered:
                 names.append(parameter.name)
+                if parameter.default is parameter.empty:
+                    required.append(parameter.name)
             elif parameter.default is parameter.empty:
                 raise ConfigurationError(
                     f"effect {effect!r}: {role}= asks for {parameter.name!r}, which the effect does not have. "
@@ -66,10 +69,11 @@ class Callback:
             getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
         )
         self._names = tuple(names)
+        self.required = tuple(required)
         self._takes_all = takes_all
 
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
         """Call it with what it names out of `arguments`."""
         if self._takes_all:
             return self.function(**arguments)
-        return self.function(**{name: arguments[name] for name in self._names})
+        return self.function(**{name: arguments[name] for name in self._names if name in arguments or name in self.required})

@@ -327,6 +327,13 @@ def by_name(function: Any, *, role: str, tool: str) -> Asked:
             f"tool {tool!r}: the signature of {role}= cannot be read. Wrap it in a lambda."
         ) from None
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    if role == "key":
+        late = next((parameter.name for parameter in parameters if parameter.name in (KEY_ARGUMENT, "context")), None)
+        if late is not None:
+            raise ConfigurationError(
+                f"tool {tool!r}: key= names {late!r}, which a key cannot be made of: it says which request this is, by the tool's own "
+                "arguments."
+            )
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             raise ConfigurationError(

@@ -678,10 +678,10 @@ def not_taken(name: str, error: BadInput | CallbackFailed) -> Answer:
         cause = cause.__cause__
     if isinstance(cause, BadInput):
         said = str(cause).replace(" Nothing was sent.", "")
-        reason, message = "bad_input", f"Not done: {said} Nothing was sent. Correct the arguments and call again."
+        reason, message = Reason.BAD_INPUT, f"Not done: {said} Nothing was sent. Correct the arguments and call again."
     else:
         log.warning("tool %r: %s", name, error)
-        reason = "unreadable"
+        reason = Reason.UNREADABLE
         why = text_of(cause)[:300]
         message = (
             f"Not done: what it depends on could not be read, so nothing was sent. It can be tried again later. ({why})"

@@ -433,6 +433,12 @@ class EffectFunction(Generic[A]):
         return proposal, self._binding.live_of(given)
 
     def _key_of(self, given: Mapping[str, Any]) -> str:
+        left_out = next((name for name in self._key.required if name not in given), None)
+        if left_out is not None:
+            raise BadInput(
+                f"effect {self.name!r}: key= names {left_out!r}, which this call leaves out. Nothing was sent. Give {left_out}=, or name "
+                "the request by the other arguments."
+            )
         try:
             key = self._key(given)
         except Exception as error:

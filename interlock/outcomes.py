@@ -51,6 +51,8 @@ class Reason(StrEnum):
     RACE_LOST = "race_lost"
     NO_FUNCTION = "no_function"
     RECOVERY_ERROR = "recovery_error"
+    BAD_INPUT = "bad_input"
+    UNREADABLE = "unreadable"
 
 
 class Via(StrEnum):
@@ -98,6 +100,9 @@ _PERSON: Mapping[str, str] = {
     "one of them gives back what it holds (it certainly did not happen), or with a higher limit.",
     "REFUSED:lease_at_recovery": "The process died before it was done, and the permission was gone when it came back. It did not land.",
     "REFUSED:stale_premise_at_recovery": "The process died before it was done, and a fact had changed when it came back. It did not land.",
+    "REFUSED:bad_input": "The arguments of the call cannot be taken. Nothing is on the journal and nothing was sent.",
+    "REFUSED:unreadable": "What it depends on could not be read. Nothing is on the journal and nothing was sent. See to what is read, then "
+    "ask again.",
     "FAILED": "It certainly did not happen. It may be asked for again; that will be a new attempt.",
     "AMBIGUOUS": "Nobody can know whether it happened: the service cannot be asked, and sending it again is not safe. "
     "A person must check at the service. It will not be sent again under this key; if it did not happen and is still wanted, "
@@ -130,6 +135,8 @@ _MODEL: Mapping[str, str] = {
     "raises it. Do not split it up.",
     "REFUSED:lease_at_recovery": "Not done: permission was withdrawn. Calling again will not help until a person allows it.",
     "REFUSED:stale_premise_at_recovery": "Not done: the facts changed. Calling again will not help; it needs a new decision.",
+    "REFUSED:bad_input": "Not done: the arguments cannot be taken. Nothing was sent. Correct the arguments and call again.",
+    "REFUSED:unreadable": "Not done: what it depends on could not be read, so nothing was sent. It can be tried again later.",
     "FAILED": "It did not happen. It can be tried again once the cause is fixed.",
     "AMBIGUOUS": "It is unknown whether this happened. Do not try again; a person has to check.",
     "IN_FLIGHT": "It is still under way. Do not start it another way; ask again later for the result.",

@@ -20,7 +20,7 @@ from interlock.decorator import Interlock, Recovery
 from interlock.errors import BadInput, ConfigurationError
 from interlock.extend import Answer, Effect, ToolCall, ToolConfig, ToolGate, ToolsConfig, is_async, plain
 from interlock.journal import Journal
-from interlock.outcomes import Outcome, Status
+from interlock.outcomes import Outcome, Reason, Status
 from interlock.rules.values import text_of
 
 __all__ = ["GatedFunction", "Tools", "protect"]
@@ -445,7 +445,7 @@ def _parsed(arguments: Any) -> Any:
 
 
 def _unfit(name: str, error: BadInput) -> Answer:
-    outcome = Outcome(Status.REFUSED, name, "", "", reason="bad_input", detail=str(error))
+    outcome = Outcome(Status.REFUSED, name, "", "", reason=Reason.BAD_INPUT, detail=str(error))
     return Answer(outcome, f"Not done: {error} Nothing was sent. Correct the call and make it again.")
 
 

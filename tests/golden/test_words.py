@@ -32,7 +32,7 @@ def test_reasons() -> None:
     assert {reason.value for reason in Reason} >= {
         "conflicting_payload", "lease", "stale_premise", "premise_false", "lease_at_recovery", "stale_premise_at_recovery",
         "sender_alive", "key_in_use", "unanswered", "absence_not_yet_trusted", "lookup_failed", "check_unreadable",
-        "race_lost", "no_function", "recovery_error", "over_limit",
+        "race_lost", "no_function", "recovery_error", "over_limit", "bad_input", "unreadable",
     }  # fmt: skip
 
 
