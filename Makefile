@@ -64,6 +64,10 @@ doubles: $(STAMP) ## install two independent Stripe doubles into .doubles (needs
 contract: $(STAMP) ## what is relied on of Stripe: local, the doubles, and live with STRIPE_API_KEY=sk_test_...
 	STRIPE_DOUBLES=required $(PY) -m pytest tests/contract/stripe $(ARGS)
 
+.PHONY: floors
+floors: $(STAMP) ## the wrappers' tests with the oldest releases they declare (installs into .floors)
+	$(PY) tests/integrations/floors.py $(ARGS)
+
 .PHONY: crash
 crash: $(STAMP) ## the crash rows of the refund suite, with real worker processes and SIGKILL
 	$(PY) -m benchmarks refund-agent --crash kill $(ARGS)
