@@ -234,7 +234,7 @@ class GatedTool(BaseTool):
             return self._message(answer, live, status="error", content=answer.message)
         if live.message is not None:
             by_hand = live.tool_call_id is None and isinstance(live.message, ToolMessage)
-            return live.message.content if by_hand else live.message
+            return answer.value if by_hand else live.message  # bare, and the same as a replay gives
         if live.tool_call_id is None:
             return answer.value
         return self._message(answer, live, status="success", content=answer.message)

@@ -109,6 +109,14 @@ def test_called_by_hand_it_answers_as_the_tool_does(tmp_path: Path) -> None:
     assert asyncio.run(gated.ainvoke({"order": "881", "amount": 20})) == "refunded 20"
     assert SENT == [("881", 20)]
 
+    @tool("refund")
+    def as_data(order: str, amount: int) -> dict[str, Any]:
+        """Refund an order."""
+        return {"order": order, "amount": amount}
+
+    (gated,) = protected([as_data], tmp_path / "data")
+    assert [gated.invoke({"order": "881", "amount": 20}) for _ in range(2)] == [{"order": "881", "amount": 20}] * 2
+
 
 def test_there_is_no_way_past_the_gate(tmp_path: Path) -> None:
     """`run` and `arun`, which go past `invoke`, are refused."""
