@@ -15,7 +15,9 @@ ENDS_WITH = {
     "adk": "refunded exactly once: 2 of 2",
     "stripe_refund": "as wanted: 12 of 12",
     "openai_agents": "refunded exactly once: 2 of 2",
+    "pydantic_ai": "gated: refunds of one approval: 1",
     "tool_loop": "refunded exactly once: 2 of 2",
+    "mcp_proxy": "refunded exactly once: 2 of 2",
     "mail": "mails that left: ['ada', 'bob']",
 }
 
