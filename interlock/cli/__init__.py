@@ -63,7 +63,3 @@ def _of(finding: Finding) -> list[str]:
     lines += [f"  could be premises: {', '.join(finding.premises)}"] if finding.premises else []
     lines += [f"  could be the look-up: {', '.join(finding.lookups)}"] if finding.lookups else []
     return [*lines, "  proposal:", *("    " + line for line in finding.proposal.splitlines())]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

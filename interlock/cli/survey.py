@@ -36,6 +36,11 @@ _TOOL_MAKERS = {"FunctionTool", "StructuredTool", "Tool", "function_tool", "from
 _GATED_MARKS = {"effect"}
 
 _CALLS: tuple[tuple[str, str], ...] = (
+    (
+        r"(^|\.)(refunds|charges|payment_intents|transfers|payouts|invoices|subscriptions|credit_notes|balance_transactions)"
+        r"\.(create|update|cancel|confirm|capture|pay|delete)(_async)?$",
+        "writes to Stripe",
+    ),
     (r"stripe\b.*\.(create|update|cancel|confirm|capture|pay|void|delete|reverse)(_async)?$", "writes to Stripe"),
     (r"(requests|httpx|session|client|http)\.(post|put|patch|delete)$", "sends an HTTP request that may write"),
     (r"(^|\.)(sendmail|send_message)$", "sends a message"),

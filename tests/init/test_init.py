@@ -79,3 +79,31 @@ def test_text(shop: Path, capsys: Any) -> None:
     text = capsys.readouterr().out
     assert "agent.py:18 refund_order: writes to Stripe" in text
     assert "Gated already: close_order." in text
+
+
+CALLS = {
+    "client.v1.refunds.create(params={})": "writes to Stripe",
+    "stripe.PaymentIntent.capture('pi')": "writes to Stripe",
+    "httpx.post('u')": "sends an HTTP request that may write",
+    "smtplib.SMTP('x').send_message(m)": "sends a message",
+    "table.put_item(Item={})": "writes through boto3 or a queue",
+    "slack.chat_postMessage(channel='c')": "writes to Slack",
+    "repo.create_issue(title='t')": "writes to GitHub",
+    "twilio_client.messages.create(to='1', body='x')": "sends through a messaging service or a model",
+    "resend.Emails.send({})": "sends mail",
+    "calendar.events().insert(body={})": "writes through a Google API",
+    "cursor.execute('INSERT INTO x VALUES (1)')": "writes to a database",
+    "subprocess.run(['git', 'push'])": "runs git push",
+    "requests.get('u')": "",
+    "cursor.execute('SELECT 1')": "",
+    "client.messages.create(model='m', messages=[])": "",
+    "client.chat.completions.create(model='m', messages=[])": "",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_known_calls(call: str, tmp_path: Path, capsys: Any) -> None:
+    """A function is named by the call that it makes; one that reads, or asks a model, is not."""
+    (tmp_path / "one.py").write_text(f"def act(order_id):\n    return {call}\n")
+    _, found = look(tmp_path, capsys)
+    assert [finding["why"] for finding in found["findings"]] == ([[CALLS[call]]] if CALLS[call] else [])
