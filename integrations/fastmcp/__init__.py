@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 
 try:
     from interlock.integrations.fastmcp._adapter import InterlockMiddleware, protect_server

@@ -17,7 +17,7 @@ from fastmcp.tools.base import Tool, ToolResult
 from mcp.types import ContentBlock
 from pydantic import TypeAdapter
 
-from interlock.errors import ConfigurationError, Rejected
+from interlock import ConfigurationError, Rejected
 from interlock.extend import ToolFailed, ToolGate, load
 from interlock.integrations.mcp._frame import meta_of
 from interlock.integrations.mcp._gateway import Gateway, LiveCall
@@ -25,7 +25,7 @@ from interlock.integrations.mcp._gateway import Gateway, LiveCall
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interlock.decorator import Recovery
+    from interlock import Recovery
     from interlock.extend import ToolsConfig
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 
 if TYPE_CHECKING:
     from interlock.integrations.mcp._middleware import InterlockMiddleware, protect_server

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 from interlock.extend import ToolsConfig
 from interlock.integrations.mcp._frame import RpcError, UpstreamGone, envelope_of, fate_of
 from interlock.integrations.mcp._gateway import Gateway, LiveCall, log

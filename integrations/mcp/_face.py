@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 from interlock.extend import Effect, ToolConfig, ToolGate
 
 GATED = "interlock/gated"

@@ -12,8 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.errors import NotSent, Rejected, Unanswered
-from interlock.extend import ToolFailed, plain
+from interlock import NotSent, Rejected
+from interlock.extend import ToolFailed, Unanswered, plain
 
 Message = dict[str, Any]
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.errors import JournalError, NotSent
+from interlock import JournalError, NotSent
 from interlock.extend import Answer, ToolGate, ToolsConfig
 from interlock.integrations.mcp._face import Face, check, face_of
 from interlock.integrations.mcp._frame import asks_for_input, is_modern, told, value_of

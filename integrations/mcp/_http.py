@@ -29,7 +29,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 from interlock.integrations.mcp._behind import Behind
 from interlock.integrations.mcp._face import show_tools
 from interlock.integrations.mcp._frame import ENVELOPE, RpcError, UpstreamGone, envelope_of, meta_of, params_of, write

@@ -15,7 +15,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 from interlock.extend import ToolFailed, ToolGate, load
 from interlock.integrations.mcp._face import show_tools
 from interlock.integrations.mcp._frame import RpcError, envelope_of, fate_of, is_modern, meta_of, told
@@ -24,7 +24,7 @@ from interlock.integrations.mcp._gateway import Gateway, LiveCall
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interlock.decorator import Recovery
+    from interlock import Recovery
     from interlock.extend import ToolsConfig
 
 

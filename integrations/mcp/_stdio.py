@@ -27,6 +27,7 @@ from interlock.integrations.mcp._frame import (
     read,
     write,
 )
+from interlock.integrations.mcp._gateway import log
 from interlock.integrations.mcp._upstream import Upstream
 
 
@@ -113,7 +114,13 @@ class Connection:
         evidence = {**self._evidence, "request_id": message["id"]}
         token = meta_of(params).get("progressToken")
         live = self._behind.live_call(params, self.upstream)
-        result = await self._behind.gateway.call(live, {**evidence, "progress_token": token})
+        try:
+            result = await self._behind.gateway.call(live, {**evidence, "progress_token": token})
+        except Exception as error:  # noqa: BLE001 - a defect of ours; without an answer the client would wait for ever
+            log.exception("a call of %r failed in the proxy", params.get("name"))
+            failure = {"code": -32603, "message": f"the proxy failed: {error}"}
+            self._send(write({"jsonrpc": "2.0", "id": message["id"], "error": failure}))
+            return
         self._send(write(answer(message, result)))
 
     def _note(self, message: Any) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from interlock.errors import ConfigurationError
+from interlock import ConfigurationError
 from interlock.integrations.mcp._frame import (
     CLIENT,
     HANDSHAKE_VERSION,

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from interlock.errors import ConfigurationError, JournalError
+from interlock import ConfigurationError, JournalError
 from interlock.extend import ToolsConfig, load
 from interlock.integrations.mcp._behind import Behind
 from interlock.integrations.mcp._stdio import Connection
