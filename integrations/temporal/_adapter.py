@@ -1,0 +1,209 @@
+"""Temporal activities behind the gate: an outcome becomes a result, or the error that makes Temporal do the right thing next.
+
+    landed, or known to have landed    the activity's result
+    REFUSED, AMBIGUOUS                 ApplicationError, not retryable: another attempt would be told the same
+    FAILED:not_sent                    ApplicationError, retryable: nothing left the machine
+    FAILED for another reason          ApplicationError, not retryable: the service said no, the workflow decides
+    IN_FLIGHT                          ApplicationError, retryable after what the gate advises
+
+Owns that translation, heartbeats while the gate works, and the worker's recovery. A gate stands in an activity, never in a workflow: workflow
+code is replayed. It must not know order, journal or clocks; those are the gate's. Retrying is Temporal's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from typing import Any
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from interlock import ConfigurationError, Interlock, Outcome, Proposal, Status
+
+REFUSED = "InterlockRefused"
+AMBIGUOUS = "InterlockAmbiguous"
+FAILED = "InterlockFailed"
+IN_FLIGHT = "InterlockInFlight"
+"""Types of the `ApplicationError`s: API, for `RetryPolicy(non_retryable_error_types=...)` and for workflows that catch them."""
+
+NOT_SENT = "not_sent"
+"""The reason of a failure before anything left the machine (`not_sent_on=`, a refused connection)."""
+
+
+def gated(gate: Interlock, proposal: Proposal, *, wait: float | timedelta | None = None) -> Any:
+    """Do the proposed effect once, however often Temporal runs the activity.
+
+        @activity.defn
+        def refund(order: str, amount: int) -> dict:
+            return gated(refund_money.gate, refund_money.proposal(order, amount))
+
+    Args:
+        gate: the gate.
+        proposal: the decided call, as `fn.proposal(...)` makes it. Its key names the business request, never a workflow or run.
+        wait: seconds to wait while another live sender has it, instead of asking Temporal to come again.
+
+    Returns:
+        What the effect's function returned, the same in every attempt. Of an `async def` effect, an awaitable of it.
+
+    Raises:
+        ApplicationError: by the table above, with the outcome as its detail.
+        BadInput, JournalError: as `gate.submit`.
+
+    **Durable when** this returns: what was sent and what came back.
+    **If the process dies** before that: Temporal's next attempt settles it, from the record; so does `gate.recover()` when a worker starts.
+    """
+    known = proposal._replace(origin={**(proposal.origin or {}), **_ids()})
+    effect = gate.effects.get(proposal.effect)
+    if effect is not None and effect.is_coroutine:
+        return _agated(gate, known, wait)
+    # A cancellation is thrown into the thread of a sync activity wherever it stands; the gate's writes are no place for that.
+    with activity.shield_thread_cancel_exception() if activity.in_activity() else contextlib.nullcontext(), _heartbeat():
+        outcome = gate.submit(known, wait=wait)
+    return result_of(outcome)
+
+
+async def _agated(gate: Interlock, proposal: Proposal, wait: float | timedelta | None) -> Any:
+    async with _aheartbeat():
+        outcome = await gate.asubmit(proposal, wait=wait)
+    return result_of(outcome)
+
+
+def result_of(outcome: Outcome) -> Any:
+    """What an activity returns for an outcome.
+
+    Raises:
+        ApplicationError: by the table above.
+    """
+    if outcome.ok:
+        return outcome.value
+    message = f"{outcome}: {outcome.for_person}"
+    if outcome.status is Status.IN_FLIGHT:
+        later = None if outcome.retry_after is None else timedelta(seconds=outcome.retry_after)
+        raise ApplicationError(message, _detail(outcome), type=IN_FLIGHT, next_retry_delay=later)
+    if outcome.status is Status.FAILED:
+        raise ApplicationError(
+            message, _detail(outcome), type=FAILED, non_retryable=outcome.reason != NOT_SENT
+        )
+    kind = AMBIGUOUS if outcome.status is Status.AMBIGUOUS else REFUSED
+    raise ApplicationError(message, _detail(outcome), type=kind, non_retryable=True)
+
+
+class InterlockPlugin(SimplePlugin):
+    """A worker's plugin: what a crash left open is settled before the worker takes work, and an activity may return its `Outcome` as it is.
+
+    `Worker(..., plugins=[InterlockPlugin(gate)])`, or `Client.connect(..., plugins=[...])`.
+
+    Args:
+        gate: the gate, with its functions declared.
+        recover: whether the worker's start recovers. Switch it off where several workers start at once and one of them recovers.
+    """
+
+    def __init__(self, gate: Interlock, *, recover: bool = True) -> None:
+        if not isinstance(gate, Interlock):
+            raise ConfigurationError(f"InterlockPlugin() takes the gate, an Interlock, not {type(gate).__name__}.")
+
+        @contextlib.asynccontextmanager
+        async def settled() -> AsyncIterator[None]:
+            if recover:
+                await gate.arecover()
+            yield
+
+        super().__init__("interlock", interceptors=[_Outcomes()], run_context=settled)
+
+
+class _Outcomes(Interceptor):
+    """Turns the `Outcome` that an activity returns into its result, or its error."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - the SDK's name
+        return _Returned(next)
+
+
+class _Returned(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's name
+        returned = await self.next.execute_activity(input)
+        return result_of(returned) if isinstance(returned, Outcome) else returned
+
+
+def _detail(outcome: Outcome) -> dict[str, Any]:
+    """The outcome as plain data, for the workflow and for whoever reads its history."""
+    return {
+        "status": str(outcome),
+        "effect": outcome.effect,
+        "key": outcome.key,
+        "effect_id": outcome.effect_id,
+        "for_model": outcome.for_model,
+        "retry_after": outcome.retry_after,
+    }
+
+
+def _ids() -> dict[str, Any]:
+    """Temporal's ids of this attempt: evidence for the record, never a key."""
+    if not activity.in_activity():
+        return {}
+    info = activity.info()
+    ids = {
+        "workflow_id": info.workflow_id,
+        "workflow_run_id": info.workflow_run_id,
+        "activity_id": info.activity_id,
+        "activity_type": info.activity_type,
+        "attempt": info.attempt,
+        "task_queue": info.task_queue,
+    }
+    return {name: value for name, value in ids.items() if value not in (None, "")}
+
+
+def _every_s() -> float | None:
+    """How often to heartbeat: well within the activity's heartbeat timeout, if it has one."""
+    if not activity.in_activity():
+        return None
+    timeout = activity.info().heartbeat_timeout
+    return None if timeout is None else max(timeout.total_seconds() / 3, 0.05)
+
+
+@contextlib.contextmanager
+def _heartbeat() -> Iterator[None]:
+    """Heartbeat from a thread of its own while the gate works, so that a long send is not taken for a dead worker."""
+    every_s = _every_s()
+    if every_s is None:
+        yield
+        return
+    done = threading.Event()
+    context = contextvars.copy_context()
+
+    def beat() -> None:
+        while not done.wait(every_s):
+            context.run(activity.heartbeat, "interlock")
+
+    thread = threading.Thread(target=beat, name="interlock-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@contextlib.asynccontextmanager
+async def _aheartbeat() -> AsyncIterator[None]:
+    every_s = _every_s()
+    if every_s is None:
+        yield
+        return
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            activity.heartbeat("interlock")
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
