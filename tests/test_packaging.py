@@ -35,7 +35,8 @@ def library_files(checkout: Path) -> set[str]:
     linked = {
         f"interlock/{p.relative_to(checkout).as_posix()}" for p in (checkout / "integrations").rglob("*") if p.is_file()
     }
-    return {name for name in own | linked if name.endswith((".py", ".typed"))}
+    pages = {name for name in linked if name.endswith("README.md")}  # setuptools takes them along as a wrapper's own page
+    return {name for name in own | linked if name.endswith((".py", ".typed"))} | pages
 
 
 def wheel_files(wheel: Path) -> set[str]:
@@ -103,7 +104,7 @@ import interlock, interlock.integrations, interlock.integrations.planted
 assert interlock.__file__.startswith({str(tmp_path)!r}), interlock.__file__
 assert interlock.integrations.planted.__file__.startswith({str(tmp_path)!r})
 for module in pkgutil.walk_packages(interlock.__path__, "interlock.", onerror=lambda name: None):
-    if not module.name.startswith("interlock.testing"):
+    if not module.name.startswith("interlock.testing") and not module.name.endswith(".__main__"):
         try:
             importlib.import_module(module.name)
         except interlock.ConfigurationError as missing:  # what needs an extra says which
