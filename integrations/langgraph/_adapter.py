@@ -101,7 +101,7 @@ def route_of(outcome: Outcome) -> str:
 
 
 def effect_node(
-    effect: EffectFunction[Any],
+    effect: Any,
     *,
     arguments: Callable[[Any], Mapping[str, Any]],
     routes: Mapping[str, str] | None = None,
@@ -114,7 +114,7 @@ def effect_node(
     `RetryPolicy`. The effect's key decides what is one request, so every further run gets the recorded result.
 
     Args:
-        effect: a function declared with `@gate.effect`. An async one makes an async node.
+        effect: a function declared with `@gate.effect`, or a ready-made one such as `stripe_refund(...)`. An async one makes an async node.
         arguments: the effect's arguments by name, from the graph's state.
         routes: the next node for each of `ROUTES`; "otherwise" stands for those not named. Without it the node only writes its result,
             and the graph's own edges decide.
@@ -130,32 +130,31 @@ def effect_node(
     **Durable when** the node returns: what was sent and what came back, or why nothing was.
     **If the process dies** before that: running the node again settles it, and so does `gate.recover()`.
     """
-    if not isinstance(effect, EffectFunction):
+    declared = effect if isinstance(effect, EffectFunction) else getattr(effect, "effect", None)
+    if not isinstance(declared, EffectFunction):
         raise ConfigurationError(
-            f"effect_node() takes a function declared with @gate.effect, not {type(effect).__name__}."
+            f"effect_node() takes a function declared with @gate.effect, or a ready-made effect, not {type(effect).__name__}."
         )
     where = _routes(routes)
 
-    def given(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return {
-            "kwargs": dict(arguments(state)),
-            "decision": "" if decision is None else decision(state),
-            "origin": ids_of(config),
-        }
+    def do(state: Any, config: RunnableConfig) -> Any:
+        named = "" if decision is None else decision(state)
+        if effect is declared:
+            return declared.submit(kwargs=dict(arguments(state)), decision=named, origin=ids_of(config))
+        # A ready-made effect names the decision itself, by its approval, unless it is told.
+        return effect(**arguments(state), **({"decision": named} if named else {}))
 
     def told(outcome: Outcome) -> Any:
         update = {result: summary(outcome)}
         return update if where is None else Command(update=update, goto=where[route_of(outcome)])
 
     def node(state: Any, config: RunnableConfig) -> Any:
-        return told(effect.submit(**given(state, config)))
+        return told(do(state, config))
 
     async def anode(state: Any, config: RunnableConfig) -> Any:
-        return told(await effect.submit(**given(state, config)))
+        return told(await do(state, config))
 
-    if effect.is_coroutine:
-        return RunnableLambda(anode, name=effect.name)
-    return RunnableLambda(node, name=effect.name)
+    return RunnableLambda(anode if declared.is_coroutine else node, name=declared.name)
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:

@@ -64,7 +64,10 @@ def gated(gate: Interlock, proposal: Proposal, *, wait: float | timedelta | None
     if effect is not None and effect.is_coroutine:
         return _agated(gate, known, wait)
     # A cancellation is thrown into the thread of a sync activity wherever it stands; the gate's writes are no place for that.
-    with activity.shield_thread_cancel_exception() if activity.in_activity() else contextlib.nullcontext(), _heartbeat():
+    with (
+        activity.shield_thread_cancel_exception() if activity.in_activity() else contextlib.nullcontext(),
+        _heartbeat(),
+    ):
         outcome = gate.submit(known, wait=wait)
     return result_of(outcome)
 
@@ -88,9 +91,7 @@ def result_of(outcome: Outcome) -> Any:
         later = None if outcome.retry_after is None else timedelta(seconds=outcome.retry_after)
         raise ApplicationError(message, _detail(outcome), type=IN_FLIGHT, next_retry_delay=later)
     if outcome.status is Status.FAILED:
-        raise ApplicationError(
-            message, _detail(outcome), type=FAILED, non_retryable=outcome.reason != NOT_SENT
-        )
+        raise ApplicationError(message, _detail(outcome), type=FAILED, non_retryable=outcome.reason != NOT_SENT)
     kind = AMBIGUOUS if outcome.status is Status.AMBIGUOUS else REFUSED
     raise ApplicationError(message, _detail(outcome), type=kind, non_retryable=True)
 

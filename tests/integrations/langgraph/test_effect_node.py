@@ -237,4 +237,29 @@ def test_routes_are_checked_at_the_door(refund: Any, routes: dict[str, str], sai
 def test_a_plain_function_is_refused() -> None:
     """What was not declared as an effect cannot be a gated node."""
     with pytest.raises(ConfigurationError, match=r"gate\.effect"):
-        effect_node(print, arguments=arguments)  # type: ignore[arg-type]
+        effect_node(print, arguments=arguments)
+
+
+def test_a_ready_made_effect_is_a_node(gate: Interlock, tmp_path: Path) -> None:
+    """`stripe_refund` as a node refunds once, however often the graph runs."""
+    from benchmarks.services.stripe import LocalStripe
+    from interlock.targets.stripe import stripe_refund
+
+    with LocalStripe(tmp_path / "stripe") as service:
+        client = service.client()
+        asked: Any = {
+            "amount": 10000,
+            "currency": "usd",
+            "payment_method": "pm_card_visa",
+            "confirm": True,
+            "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
+        }
+        payment = client.v1.payment_intents.create(asked).id
+        refund = stripe_refund(gate, client, key=lambda case: f"refund:{case}", name="stripe")
+        node = effect_node(
+            refund, arguments=lambda state: {"case": state["order"], "amount": state["amount"]}, routes=BY_ROUTE
+        )
+        graph = graph_of(node)
+        states = [graph.invoke({"order": payment, "amount": 2000}, thread(name)) for name in ("a", "b")]
+        assert [state["seen"] for state in states] == [["landed"], ["landed"]]
+        assert service.refunded(payment) == (2000, 1)

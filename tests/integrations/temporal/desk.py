@@ -34,7 +34,9 @@ class Refund:
             args=[order, 20],
             start_to_close_timeout=timedelta(seconds=1.5),
             heartbeat_timeout=timedelta(seconds=0.6) if name == "refund_slowly" else None,
-            retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=50), maximum_interval=timedelta(milliseconds=200)),
+            retry_policy=RetryPolicy(
+                initial_interval=timedelta(milliseconds=50), maximum_interval=timedelta(milliseconds=200)
+            ),
         )
         if times > 1:
             workflow.continue_as_new(args=[order, name, times - 1])

@@ -135,7 +135,7 @@ def cause_of(error: WorkflowFailureError) -> ApplicationError:
 
 @pytest.mark.parametrize("activity", ["refund", "arefund", "returned"])
 async def test_it_lands_once(client: Client, workers: Workers, service: RefundService, activity: str) -> None:
-    """A sync and an async activity, and one that returns its Outcome, give the effect's value; another workflow for one key gets the same."""
+    """A sync activity, an async one, and one that returns its Outcome give the effect's value; so does another workflow of one key."""
     await workers.start()
     results = [await (await start(client, "881", activity)).result() for _ in range(2)]
     assert results == [service.refunds("881")[0]] * 2
@@ -174,7 +174,7 @@ async def test_revoked_during_the_outage(client: Client, workers: Workers, servi
 
 
 async def test_nobody_can_know(client: Client, workers: Workers, service: RefundService) -> None:
-    """Where the service can neither drop nor show it, the second attempt says AMBIGUOUS, and Temporal's unlimited retries stop (OpenCompany#131)."""
+    """Where the service can neither drop nor show it, AMBIGUOUS ends Temporal's unlimited retries (OpenCompany#131)."""
     service.lay("kill_after", order_id="881")
     first = await workers.start()
     handle = await start(client, "881", "blind")
@@ -262,18 +262,19 @@ async def test_ids_are_on_the_record(client: Client, workers: Workers, tmp_path:
     process.kill()
     process.wait()
     with Interlock(tmp_path / "journal") as gate:
-        (entry,) = [
-            gate.journal.load(effect_id).entries[0] for effect_id in {row[0] for row in gate.journal._scan()}
-        ]
+        (entry,) = [gate.journal.load(effect_id).entries[0] for effect_id in {row[0] for row in gate.journal._scan()}]
     assert entry.data["key"] == "refund:881"
     assert entry.data["origin"]["workflow_id"] == handle.id
     assert entry.data["origin"]["attempt"] == 1
 
 
 @pytest.mark.parametrize(
-    ("raised", "is_final"), [(Rejected("card_declined"), True), (ConnectionRefusedError(), False), (NotSent("not_sent"), False)]
+    ("raised", "is_final"),
+    [(Rejected("card_declined"), True), (ConnectionRefusedError(), False), (NotSent("not_sent"), False)],
 )
-def test_a_failure_is_retried_only_if_nothing_left_the_machine(tmp_path: Path, raised: Exception, is_final: bool) -> None:
+def test_a_failure_is_retried_only_if_nothing_left_the_machine(
+    tmp_path: Path, raised: Exception, is_final: bool
+) -> None:
     """What the service declined is the workflow's to decide; what was never sent Temporal may try again."""
     with Interlock(tmp_path / "journal") as gate:
 
