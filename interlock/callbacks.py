@@ -76,4 +76,6 @@ class Callback:
         """Call it with what it names out of `arguments`."""
         if self._takes_all:
             return self.function(**arguments)
-        return self.function(**{name: arguments[name] for name in self._names if name in arguments or name in self.required})
+        return self.function(
+            **{name: arguments[name] for name in self._names if name in arguments or name in self.required}
+        )

@@ -99,7 +99,7 @@ class Proposal(NamedTuple):
         seen: the facts the decider saw, in encoded form; None when no premises are declared or `fresh`.
         fresh: the decision is made in the very call that submits, which reads the facts once, as seen and as present.
         decision: names the decision; a refusal stands for its decision.
-        origin: where the call came from, such as a framework's ids. Stands on the record beside the proposal; no part of identity or digest.
+        origin: where the call came from, such as a framework's ids. On the record beside the proposal; no part of identity or digest.
     """
 
     effect: str

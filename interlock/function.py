@@ -338,7 +338,9 @@ class EffectFunction(Generic[A]):
             given = self._callbacks["settlement"](self._with_result(payload, idempotency_key, written))
         except Exception as error:
             raise self._unsettled(error) from error
-        return self._later(given, self._settled, self._unsettled) if inspect.isawaitable(given) else self._settled(given)
+        return (
+            self._later(given, self._settled, self._unsettled) if inspect.isawaitable(given) else self._settled(given)
+        )
 
     def send(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Call the function."""
@@ -501,7 +503,9 @@ class EffectFunction(Generic[A]):
                 "Give that argument another name."
             )
         if role == "references" and callback.is_async:
-            raise ConfigurationError(f"effect {self.name!r}: references= must not be async: it may only look at the result.")
+            raise ConfigurationError(
+                f"effect {self.name!r}: references= must not be async: it may only look at the result."
+            )
         return callback
 
     def _with_result(self, payload: Mapping[str, Any], idempotency_key: str, written: Any) -> dict[str, Any]:

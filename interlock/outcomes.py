@@ -154,10 +154,11 @@ _SETTLED_PERSON: Mapping[str, str] = {
 """What is known since an effect was accepted, for one that declares settlement."""
 
 
-
 def _accepted(text: str) -> str:
     """The sentence for an effect that may still fail: accepted is all that is known of it."""
-    return text.replace("It was done,", "The service accepted it,", 1).replace("had been done before", "had been accepted before", 1)
+    return text.replace("It was done,", "The service accepted it,", 1).replace(
+        "had been done before", "had been accepted before", 1
+    )
 
 
 _SETTLED_MODEL: Mapping[str, str] = {

@@ -35,7 +35,9 @@ def library_files(checkout: Path) -> set[str]:
     linked = {
         f"interlock/{p.relative_to(checkout).as_posix()}" for p in (checkout / "integrations").rglob("*") if p.is_file()
     }
-    pages = {name for name in linked if name.endswith("README.md")}  # setuptools takes them along as a wrapper's own page
+    pages = {
+        name for name in linked if name.endswith("README.md")
+    }  # setuptools takes them along as a wrapper's own page
     return {name for name in own | linked if name.endswith((".py", ".typed"))} | pages
 
 

@@ -6,8 +6,8 @@
     FAILED for another reason          ApplicationError, not retryable: the service said no, the workflow decides
     IN_FLIGHT                          ApplicationError, retryable after what the gate advises
 
-Owns that translation, heartbeats while the gate works, and the worker's recovery. A gate stands in an activity, never in a workflow: workflow
-code is replayed. It must not know order, journal or clocks; those are the gate's. Retrying is Temporal's.
+Owns that translation, heartbeats while the gate works, and the worker's recovery. A gate stands in an activity, never in a workflow:
+workflow code is replayed. It must not know order, journal or clocks; those are the gate's. Retrying is Temporal's.
 """
 
 from __future__ import annotations

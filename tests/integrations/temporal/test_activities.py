@@ -77,7 +77,8 @@ class Workers:
     async def start(self) -> subprocess.Popen[bytes]:
         ready = self.directory / "ready"
         ready.unlink(missing_ok=True)
-        process = subprocess.Popen([sys.executable, str(HERE / "desk.py"), self.address, str(self.directory)])
+        command = [sys.executable, str(HERE / "desk.py"), self.address, str(self.directory)]
+        process = await asyncio.to_thread(subprocess.Popen, command)
         self.running.append(process)
         until = time.monotonic() + WITHIN_S
         while not ready.exists():
