@@ -15,26 +15,51 @@ from benchmarks.suites.e2e.case import Answer, Approvals, Decision, Job
 KEY = "case"
 
 
+class NotClosed(RuntimeError):
+    """The arm could not close the case yet. An engine that raises it from its step has its own retry policy try again."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"{answer.status}: {answer.text}")
+        self.answer = answer
+
+
 def carry_out(job: Job, decision: Decision) -> Answer:
     """Carry the decision out with this job's arm; a new worker calls this again with the same decision."""
-    answer = _carried_out(job, decision)
-    return answer.model_copy(update={"details": {**answer.details, "asked_minor": decision.amount_minor}})
+    if job.arm != "interlock":
+        return carry_out_by_hand(job, decision)
+    from benchmarks.suites.e2e.gated import gated
+
+    return _asked(gated(job, decision, connect(job.door, die=job.die)), decision)
 
 
-def _carried_out(job: Job, decision: Decision) -> Answer:
+def carry_out_by_hand(job: Job, decision: Decision) -> Answer:
+    """Carry the decision out with the arm that has no gate: the body of an engine's step, as its user writes it."""
     client = connect(job.door, die=job.die)
-    if job.arm == "interlock":
-        from benchmarks.suites.e2e.gated import gated
-
-        return gated(job, decision, client)
     approval = Approvals(job.directory)
     check = {"no_check": no_check, "hand_check": hand_check}[job.arm]
     try:
-        return check(job, decision, client, approval)
+        answer = check(job, decision, client, approval)
     except (stripe.CardError, stripe.InvalidRequestError) as error:
-        return Answer(status="DECLINED", text=str(error.user_message or error))
+        answer = Answer(status="DECLINED", text=str(error.user_message or error))
     except (stripe.APIConnectionError, stripe.APIError) as error:
-        return Answer(status="UNCLEAR", text=str(error), retry_after_s=0.2)
+        answer = Answer(status="UNCLEAR", text=str(error), retry_after_s=0.2)
+    return _asked(answer, decision)
+
+
+def close_by_hand(job: Job, decision: Decision) -> Answer:
+    """As `carry_out_by_hand`, where the engine retries.
+
+    Raises:
+        NotClosed: The service gave no clear answer.
+    """
+    answer = carry_out_by_hand(job, decision)
+    if answer.retry_after_s is not None:
+        raise NotClosed(answer)
+    return answer
+
+
+def _asked(answer: Answer, decision: Decision) -> Answer:
+    return answer.model_copy(update={"details": {**answer.details, "asked_minor": decision.amount_minor}})
 
 
 def send(client: stripe.StripeClient, job: Job, amount: int, key: str) -> stripe.Refund:

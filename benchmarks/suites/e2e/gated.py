@@ -1,22 +1,27 @@
-"""The arm this project is about: the same refund behind the gate."""
+"""The arm this project is about: the same refund behind the gate, alone or in the native form of an engine.
+
+`GatedArm` is the seam for engines: it holds the gate and the declared refund of one worker process. How the refund is called is the
+engine's (an activity, a step), as its user would write it; what the case came to is told here, the same for all.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import stripe
 
 from benchmarks.suites.e2e.case import Answer, Approvals, Decision, Job
 from interlock import Interlock, Outcome, Verdict
+from interlock.function import EffectFunction
 from interlock.ports import SystemClock, Uptime
-from interlock.targets.stripe import Approval, stripe_refund
-
-# The gate's log says what the table says; beside a progress display it would only be noise.
-logging.getLogger("interlock").setLevel(logging.CRITICAL)
+from interlock.protocol import outcome_of
+from interlock.rules.canonical import derive_id
+from interlock.targets.stripe import Approval, StripeRefund, stripe_refund
 
 PATIENCE_S = 60.0
 HTTP_CONFLICT = 409
@@ -38,20 +43,88 @@ class ShiftedClock(SystemClock):
         return Uptime(real.boot, real.seconds + self._passed_s)
 
 
+class GatedArm:
+    """The gate and the refund declared on it, in one worker process. Used with `with`.
+
+    An engine makes one when its worker starts, before it takes work, hands `gate` to its plugin where it has one, and calls `refund` in
+    the form that its integration documents, with `arguments(decision)`:
+
+        with GatedArm(job, client) as arm:
+            ...
+            def step(decision):                 # the body of the activity or step
+                case, more = arm.arguments(decision)
+                return gated(arm.gate, arm.refund.proposal(*case, **more))
+            ...
+            answer = arm.answer(value_of_workflow, attempts=..., ids=...)
+
+    The log is muted, as it says what the table says: call `mute_log` in the worker's main.
+
+    Args:
+        job: As this process was handed it: its `door`, `die` and `passed_s` are of this process, never of an earlier one.
+        client: Made with `connect(job.door, die=job.die)`.
+    """
+
+    def __init__(self, job: Job, client: stripe.StripeClient) -> None:
+        self._job = job
+        self.gate = Interlock(job.directory / "interlock", clock=ShiftedClock(job.passed_s))
+        self.refund: StripeRefund[Outcome] | EffectFunction[Outcome] = (
+            declare(self.gate, job, client) if job.can_look_up else declare_blind(self.gate, job, client)
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.gate.close()
+
+    def arguments(self, decision: Decision) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the refund is called with, positional and by name."""
+        return ({"order": self._job.case, "payment_intent": self._job.payment},), {"amount": decision.amount_minor}
+
+    def outcome(self) -> Outcome:
+        """The refund as the journal has it now; nothing is sent and nothing is read from the service."""
+        history = self.gate.journal.load(derive_id(self.refund.name, f"refund:{self._job.case}"))
+        return outcome_of(history, self.gate.effects[self.refund.name])
+
+    def answer(self, decision: Decision, reported: Any, **more: Any) -> Answer:
+        """What the workflow reports, with the gate's receipt beside it.
+
+        Args:
+            decision: The decision that was carried out.
+            reported: What the workflow ended with: the refund's value, or, as a string, the gate's code where it did not land.
+            more: Further details of the cell: `attempts` by the engine's own count, `engine_ids`.
+        """
+        recorded = self.outcome()
+        if isinstance(reported, str):
+            answer = answer_of(recorded).model_copy(update={"status": reported, "refund": None})
+        else:
+            # The workflow says that it landed. How the gate came to know is on the record alone.
+            status = str(recorded) if recorded.ok else "COMMITTED"
+            answer = answer_of(recorded).model_copy(update={"status": status, "refund": refund_id(reported)})
+        details = {**answer.details, "asked_minor": decision.amount_minor, **more}
+        return answer.model_copy(update={"details": details, "retry_after_s": None})
+
+
+def mute_log() -> None:
+    """Silence the gate's log in this process: beside a progress display it would only be noise."""
+    logging.getLogger("interlock").setLevel(logging.CRITICAL)
+
+
 def gated(job: Job, decision: Decision, client: stripe.StripeClient) -> Answer:
-    """Carry the decision out behind the gate; after a crash the same call settles what the dead worker left."""
-    with Interlock(job.directory / "interlock", clock=ShiftedClock(job.passed_s)) as gate:
-        refund = declare(gate, job, client) if job.can_look_up else declare_blind(gate, job, client)
-        case = {"order": job.case, "payment_intent": job.payment}
-        outcome = refund(case, amount=decision.amount_minor)
+    """Carry the decision out behind the gate without an engine; after a crash the same call settles what the dead worker left."""
+    with GatedArm(job, client) as arm:
+        case, more = arm.arguments(decision)
+        outcome = arm.refund(*case, **more)
         deadline = time.monotonic() + PATIENCE_S
         while outcome.retry_after is not None and time.monotonic() < deadline:
             time.sleep(outcome.retry_after)
-            outcome = refund(case, amount=decision.amount_minor)
+            outcome = arm.refund(*case, **more)
         return answer_of(outcome)
 
 
-def declare(gate: Interlock, job: Job, client: stripe.StripeClient) -> Callable[..., Outcome]:
+def declare(gate: Interlock, job: Job, client: stripe.StripeClient) -> StripeRefund[Outcome]:
     """The ready-made refund, as its user writes it."""
     approvals = Approvals(job.directory)
     return stripe_refund(
@@ -63,7 +136,7 @@ def declare(gate: Interlock, job: Job, client: stripe.StripeClient) -> Callable[
     )
 
 
-def declare_blind(gate: Interlock, job: Job, client: stripe.StripeClient) -> Callable[..., Outcome]:
+def declare_blind(gate: Interlock, job: Job, client: stripe.StripeClient) -> EffectFunction[Outcome]:
     """The same at a service that cannot be asked what it has: the plain decorator, with no look-up to declare."""
     approvals = Approvals(job.directory)
 
@@ -94,11 +167,9 @@ def verdict_of(error: BaseException) -> Verdict | None:
 
 def answer_of(outcome: Outcome) -> Answer:
     """What the workflow reports, with the receipt."""
-    told = outcome.value
-    refund = told.get("id") if isinstance(told, Mapping) else getattr(told, "id", None)
     return Answer(
         status=str(outcome),
-        refund=refund,
+        refund=refund_id(outcome.value),
         text=outcome.for_person,
         retry_after_s=outcome.retry_after,
         details={
@@ -108,3 +179,9 @@ def answer_of(outcome: Outcome) -> Answer:
             "receipt": outcome.receipt().to_dict(),
         },
     )
+
+
+def refund_id(value: Any) -> str | None:
+    """The id of the refund that a value names, if it names one."""
+    told = value.get("id") if isinstance(value, Mapping) else getattr(value, "id", None)
+    return None if told is None else str(told)

@@ -144,6 +144,7 @@ def play(
             "refunds": count,
             "wanted_refunds": row.wanted_count,
             "attempts": stage.attempts,
+            "processes": stage.attempts,
             "crash_to_closed_s": stage.closed_s,
             "wire": model.wire,
             "model": model.name,

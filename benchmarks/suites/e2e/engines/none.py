@@ -7,6 +7,7 @@ worker 2:            decision.json -> carry out -> answer
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 from pathlib import Path
@@ -43,6 +44,7 @@ def main() -> None:
     gc.disable()
     line = sys.stdin.readline()
     if line:
+        logging.getLogger("interlock").setLevel(logging.CRITICAL)  # it says what the table says
         print(work(Job.model_validate_json(line)).model_dump_json(), flush=True)
 
 
