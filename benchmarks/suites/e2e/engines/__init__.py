@@ -6,7 +6,10 @@ import importlib
 
 from benchmarks.suites.e2e.engines.engine import Engine
 
-ENGINES = {"none": "benchmarks.suites.e2e.engines.none"}
+ENGINES = {
+    "none": "benchmarks.suites.e2e.engines.none",
+    "temporal": "benchmarks.suites.e2e.engines.temporal",
+}
 """By the name that `--engine` takes; each module has an `ENGINE` class."""
 
 
