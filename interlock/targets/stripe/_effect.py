@@ -31,7 +31,7 @@ from interlock.gate import resolve
 from interlock.outcomes import Outcome
 from interlock.settlement import Settlement
 from interlock.targets.stripe._case import CaseCallback, CaseReader, plain
-from interlock.targets.stripe._connection import Call, Calls, Connection
+from interlock.targets.stripe._connection import Call, Calls, Connection, as_dict
 from interlock.targets.stripe._error import told, unreadable, verdict_of
 
 if TYPE_CHECKING:
@@ -51,6 +51,23 @@ CAPTURE_MARK = "interlock_capture_id"
 """The same for a capture, which is written on a payment: that of the effect which made the payment must stay on it."""
 MARKS = (MARK, CAPTURE_MARK)
 ARGUMENTS = ("case", "subject", "amount", "currency", "params", "notes", "metadata", "since")
+OPTIONS = frozenset(
+    {
+        "api_key",
+        "stripe_version",
+        "stripe_account",
+        "stripe_context",
+        "max_network_retries",
+        "idempotency_key",
+        "content_type",
+        "headers",
+        "base",
+        "usage",
+        "method_",
+        "url_",
+    }
+)
+"""What the SDK would take out of a request's parameters for itself."""
 SLACK_S = 86_400
 """How far Stripe's clock and ours may differ when a list is read from the moment of the decision on."""
 
@@ -77,9 +94,8 @@ class StripeObject(BaseModel):
     metadata: dict[str, str] | None = None
 
     @classmethod
-    def of(cls, made: Any) -> StripeObject:
-        """What the SDK returned. Never raises: it has landed, and an odd field must not hide that."""
-        fields: dict[str, Any] = made.to_dict()
+    def of(cls, fields: dict[str, Any]) -> StripeObject:
+        """What Stripe answered. Never raises: it has landed, and an odd field must not hide that."""
         try:
             return cls.model_validate(fields)
         except ValidationError:
@@ -451,8 +467,8 @@ def _given(*values: Any) -> dict[str, Any]:
     return dict(zip(ARGUMENTS, values, strict=True))
 
 
-def _once(call: Call) -> Calls[Any]:
-    return (yield call)
+def _once(call: Call) -> Calls[dict[str, Any]]:
+    return as_dict((yield call))
 
 
 def _together(own: dict[str, Any], theirs: Any, effect: str) -> dict[str, Any]:
@@ -491,6 +507,11 @@ def refuse_own(params: Any, own: frozenset[str], effect: str) -> None:
     if not isinstance(params, Mapping):
         raise BadInput(
             f"effect {effect!r}: params= is {params!r:.200}; give a dict of Stripe's parameters. Nothing was sent."
+        )
+    if astray := OPTIONS & params.keys():
+        raise BadInput(
+            f"effect {effect!r}: params= names {', '.join(sorted(astray))}, which is no parameter of Stripe's but an option of its SDK. Set "
+            "it on the StripeClient. Nothing was sent."
         )
     if said := own & params.keys():
         raise BadInput(

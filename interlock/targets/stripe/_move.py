@@ -10,7 +10,7 @@ import stripe
 from interlock.effects import Proposal
 from interlock.errors import BadInput
 from interlock.rules.premises import equals
-from interlock.targets.stripe._connection import Call, Calls, as_dict, listed
+from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of
 from interlock.targets.stripe._duplicate import Duplicates, rule_of, shown_of
 from interlock.targets.stripe._effect import (
     AT_MOST,
@@ -59,12 +59,10 @@ class Kind(NamedTuple):
     Attributes:
         name: of the effect, unless the user gives another.
         whom: for whom it is.
-        create: the service's verb.
-        list: the verb that lists such objects, newest first.
+        path: where such objects are made and listed.
         params: what the created object takes, from the recorded arguments.
         note: what Stripe calls a text for people on it.
         narrowed: what the list is narrowed to, from the recorded arguments.
-        before: what the verbs take before their parameters (the customer of a balance).
         amount_of: the amount and the currency of a listed object.
         counts: whether a listed object moved something in the end.
         facts: further facts.
@@ -76,13 +74,11 @@ class Kind(NamedTuple):
 
     name: str
     whom: Whom
-    create: str
-    list: str
+    path: Callable[[Given], str]
     params: Callable[[Given], dict[str, Any]]
     narrowed: Callable[[Given], dict[str, Any]]
     facts: Callable[[Given], Calls[dict[str, Any]]]
     expect: Mapping[str, Any]
-    before: Callable[[Given], tuple[Any, ...]] = lambda given: ()
     note: str = "description"
     amount_of: Callable[[Given], tuple[int, str]] = lambda thing: (thing["amount"], thing["currency"])
     counts: Callable[[Given], bool] = lambda thing: True
@@ -202,7 +198,7 @@ class StripeMove(StripeEffect[A]):
 def existing(customer: str) -> Calls[str]:
     """Whether a customer is there: `exists`, `deleted` or `no such customer`."""
     try:
-        found = as_dict((yield Call("customers.retrieve", (customer,))))
+        found = as_dict((yield Call(path_of("/v1/customers", customer))))
     except stripe.InvalidRequestError as error:
         if is_missing(error):
             return "no such customer"
@@ -218,9 +214,7 @@ def _plan(kind: Kind, duplicates: Any) -> Plan:
         return given["subject"] if kind.on_account else None
 
     def mine(given: Given) -> Calls[list[dict[str, Any]]]:
-        return listed(
-            kind.list, kind.narrowed(given), before=kind.before(given), at_most=AT_MOST, account=account_of(given)
-        )
+        return listed(kind.path(given), kind.narrowed(given), at_most=AT_MOST, account=account_of(given))
 
     def create(given: Given, key: str) -> Call:
         params = {
@@ -229,7 +223,7 @@ def _plan(kind: Kind, duplicates: Any) -> Plan:
             **given["notes"],
             "metadata": marked(given["metadata"], key),
         }
-        return Call(kind.create, (*kind.before(given), params), key, account_of(given))
+        return Call(kind.path(given), params, key, account_of(given))
 
     def find(given: Given, key: str) -> Calls[dict[str, Any] | None]:
         things = yield from mine(given)

@@ -43,8 +43,7 @@ def _amount_of(thing: Mapping[str, Any]) -> tuple[int, str]:
 _GRANT = Kind(
     name="stripe_credit_grant",
     whom=Whom("customer", ("customer",), ("cus_",)),
-    create="billing.credit_grants.create",
-    list="billing.credit_grants.list",
+    path=lambda given: "/v1/billing/credit_grants",
     params=_params,
     narrowed=lambda given: {"customer": given["subject"]},
     facts=_facts,

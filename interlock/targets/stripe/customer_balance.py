@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import stripe
 
 from interlock.outcomes import Outcome
-from interlock.targets.stripe._connection import Calls
+from interlock.targets.stripe._connection import Calls, path_of
 from interlock.targets.stripe._duplicate import Duplicates
 from interlock.targets.stripe._effect import Options
 from interlock.targets.stripe._move import EXISTS, Kind, StripeMove, Whom, existing
@@ -29,11 +29,9 @@ def _facts(given: Mapping[str, Any]) -> Calls[dict[str, Any]]:
 _CHANGE = Kind(
     name="stripe_customer_balance",
     whom=Whom("customer", ("customer",), ("cus_",)),
-    create="customers.balance_transactions.create",
-    list="customers.balance_transactions.list",
+    path=lambda given: path_of("/v1/customers", given["subject"], "balance_transactions"),
     params=lambda given: {"amount": given["amount"], "currency": given["currency"]},
     narrowed=lambda given: {"created": {"gte": given["since"]}},
-    before=lambda given: (given["subject"],),
     facts=_facts,
     expect=EXISTS,
     counts=lambda thing: thing.get("type") == "adjustment",  # those that an invoice makes are nobody's decision

@@ -22,7 +22,7 @@ from interlock.effects import Proposal
 from interlock.errors import BadInput, ConfigurationError
 from interlock.outcomes import Outcome
 from interlock.rules.premises import equals, matches, one_of, unchanged
-from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, require_past
+from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of, require_past
 from interlock.targets.stripe._effect import (
     AT_MOST,
     CAPTURE_MARK,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 Action = Literal["create", "confirm", "capture", "cancel"]
 ACTIONS = ("create", "confirm", "capture", "cancel")
 FIELDS = ("payment_intent", "payment")
+PAYMENTS = "/v1/payment_intents"
 OWN = frozenset({"amount", "currency", "metadata", "amount_to_capture"})
 """What a call says by its own arguments."""
 CONFIRMED = frozenset({"succeeded", "processing", "requires_capture", "requires_action"})
@@ -201,13 +202,13 @@ def stripe_payment_intent(
 
 def _create(given: Given, key: str) -> Call:
     params = {"amount": given["amount"], "currency": given["currency"], **given["params"]}
-    return Call("payment_intents.create", ({**params, "metadata": marked(given["metadata"], key)},), key)
+    return Call(PAYMENTS, {**params, "metadata": marked(given["metadata"], key)}, key)
 
 
 def _find_created(given: Given, key: str) -> Calls[dict[str, Any] | None]:
     customer = given["params"].get("customer")
     narrowed = {"created": {"gte": given["since"]}, **({"customer": customer} if customer else {})}
-    payments = yield from listed("payment_intents.list", narrowed, at_most=AT_MOST)
+    payments = yield from listed(PAYMENTS, narrowed, at_most=AT_MOST)
     found = next((payment for payment in payments if is_ours(payment, key)), None)
     if found is not None and given["params"].get("confirm") and not _was_confirmed(found):
         return None  # declined: it was made, and nothing was paid
@@ -222,7 +223,7 @@ def _was_confirmed(payment: Mapping[str, Any]) -> bool:
 
 
 def _customer(given: Given, key: str) -> Calls[dict[str, Any]]:
-    newest = yield Call("payment_intents.list", ({"created": {"gte": given["since"]}, "limit": 1},))
+    newest = yield Call(PAYMENTS, {"created": {"gte": given["since"]}, "limit": 1})
     require_past(newest, given["since"])
     customer = given["params"].get("customer")
     return {"customer": (yield from existing(customer)) if customer else "none named"}
@@ -230,7 +231,7 @@ def _customer(given: Given, key: str) -> Calls[dict[str, Any]]:
 
 def _payment(given: Given) -> Calls[dict[str, Any] | None]:
     try:
-        return as_dict((yield Call("payment_intents.retrieve", (given["subject"],))))
+        return as_dict((yield Call(path_of(PAYMENTS, given["subject"]))))
     except stripe.InvalidRequestError as error:
         if is_missing(error):
             return None
@@ -263,7 +264,7 @@ def _verb(verb: str) -> Callable[[Given, str], Call]:
             params["metadata"] = marked(given["metadata"], key, mark=CAPTURE_MARK)
             if given["amount"] is not None:
                 params["amount_to_capture"] = given["amount"]
-        return Call(f"payment_intents.{verb}", (given["subject"], params), key)
+        return Call(path_of(PAYMENTS, given["subject"], verb), params, key)
 
     return create
 

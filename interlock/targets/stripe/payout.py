@@ -13,7 +13,7 @@ import stripe
 
 from interlock.outcomes import Outcome
 from interlock.rules.premises import equals
-from interlock.targets.stripe._connection import Call, Calls, as_dict
+from interlock.targets.stripe._connection import Call, Calls, as_dict, path_of
 from interlock.targets.stripe._duplicate import Duplicates
 from interlock.targets.stripe._effect import Options
 from interlock.targets.stripe._error import is_missing
@@ -27,7 +27,7 @@ def _facts(given: Mapping[str, Any]) -> Calls[dict[str, Any]]:
     if given["subject"] is None:
         return {"payouts": "enabled"}  # the platform's own: Stripe refuses it by itself if it may not
     try:
-        account = as_dict((yield Call("accounts.retrieve", (given["subject"],))))
+        account = as_dict((yield Call(path_of("/v1/accounts", given["subject"]))))
     except (stripe.InvalidRequestError, stripe.PermissionError) as error:
         if is_missing(error) or error.code == "account_invalid":
             return {"payouts": "no such account", "_can_be_listed": False}
@@ -38,8 +38,7 @@ def _facts(given: Mapping[str, Any]) -> Calls[dict[str, Any]]:
 _PAYOUT = Kind(
     name="stripe_payout",
     whom=Whom("account", ("account",), ("acct_",), is_needed=False),
-    create="payouts.create",
-    list="payouts.list",
+    path=lambda given: "/v1/payouts",
     params=lambda given: {"amount": given["amount"], "currency": given["currency"]},
     narrowed=lambda given: {"created": {"gte": given["since"]}},
     facts=_facts,

@@ -22,7 +22,7 @@ from interlock.effects import Proposal
 from interlock.errors import BadInput
 from interlock.outcomes import Outcome
 from interlock.rules.premises import equals, matches, unchanged
-from interlock.targets.stripe._connection import Call, Calls, as_dict, listed
+from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of
 from interlock.targets.stripe._duplicate import Duplicates, rule_of, shown_of
 from interlock.targets.stripe._effect import (
     AT_MOST,
@@ -210,11 +210,11 @@ def is_enough(left: int, amount: int) -> bool:
 
 def _create(given: Mapping[str, Any], key: str) -> Call:
     params = {**_of(given["subject"]), "amount": given["amount"], "metadata": marked(given["metadata"], key)}
-    return Call("refunds.create", ({**params, **given["notes"]},), key)
+    return Call("/v1/refunds", {**params, **given["notes"]}, key)
 
 
 def _find(given: Mapping[str, Any], key: str) -> Calls[dict[str, Any] | None]:
-    refunds = yield from listed("refunds.list", _of(given["subject"]), at_most=AT_MOST)
+    refunds = yield from _refunds(given["subject"])
     return next((refund for refund in refunds if is_ours(refund, key)), None)
 
 
@@ -230,11 +230,12 @@ def _facts(given: Mapping[str, Any], key: str) -> Calls[dict[str, Any]]:
             "amount_fits": False,
             "others": [],
         }
-    refunds = yield from listed("refunds.list", _of(given["subject"]), at_most=AT_MOST)
+    shown = charge.get("refunds") or {"data": [], "has_more": bool(charge["id"])}
+    refunds = shown["data"] if not shown["has_more"] else (yield from _refunds(given["subject"]))
     others = [refund for refund in refunds if not is_ours(refund, key) and refund.get("status") not in UNDONE]
     disputes: list[dict[str, Any]] = []
     if charge.get("disputed"):
-        disputes = yield from listed("disputes.list", {"charge": charge["id"]}, at_most=AT_MOST)
+        disputes = yield from listed("/v1/disputes", {"charge": charge["id"]}, at_most=AT_MOST)
     paid = charge.get("amount_captured")
     return {
         "charge_status": charge["status"],
@@ -248,11 +249,16 @@ def _facts(given: Mapping[str, Any], key: str) -> Calls[dict[str, Any]]:
 
 
 def _charge(subject: str) -> Calls[dict[str, Any] | None]:
-    """The charge behind a payment; None if Stripe has no such payment, a stub if it was never charged."""
+    """The charge behind a payment, with its newest refunds; None if Stripe has no such payment, a stub if it was never charged.
+
+    docs.stripe.com/api/charges/object: `refunds` is the list of them, newest first, with `has_more` once there are more than it shows.
+    A payment that has refunds succeeded, and what succeeded is its last charge (docs.stripe.com/payments/paymentintents/lifecycle).
+    """
     try:
         if not subject.startswith("pi_"):
-            return as_dict((yield Call("charges.retrieve", (subject, {}))))
-        intent = as_dict((yield Call("payment_intents.retrieve", (subject, {"expand": ["latest_charge"]}))))
+            return as_dict((yield Call(path_of("/v1/charges", subject), {"expand": ["refunds"]})))
+        asked = {"expand": ["latest_charge.refunds"]}
+        intent = as_dict((yield Call(path_of("/v1/payment_intents", subject), asked)))
     except stripe.InvalidRequestError as error:
         if is_missing(error):
             return None
@@ -261,6 +267,10 @@ def _charge(subject: str) -> Calls[dict[str, Any] | None]:
     if isinstance(charge, dict):
         return charge
     return {"id": "", "status": intent["status"], "captured": False, "currency": intent["currency"], "amount": 0}
+
+
+def _refunds(subject: str) -> Calls[list[dict[str, Any]]]:
+    return listed("/v1/refunds", _of(subject), at_most=AT_MOST)
 
 
 def _of(subject: str) -> dict[str, str]:

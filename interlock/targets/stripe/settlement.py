@@ -34,7 +34,7 @@ import stripe
 
 from interlock.errors import BadInput
 from interlock.settlement import Settlement
-from interlock.targets.stripe._connection import Call, Calls, Connection, as_dict, listed
+from interlock.targets.stripe._connection import Call, Calls, Connection, as_dict, listed, path_of
 
 DISPUTES_AT_MOST = 1_000
 """How many disputes of one charge are read before it cannot be told how it stands."""
@@ -109,7 +109,7 @@ def ids_in(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _refund(name: str) -> Calls[Settlement]:
-    refund = as_dict((yield Call("refunds.retrieve", (name,))))
+    refund = as_dict((yield Call(path_of("/v1/refunds", name))))
     status = refund.get("status")
     if status in ("failed", "canceled"):
         return Settlement("reversed", refund, str(refund.get("failure_reason") or status))
@@ -119,7 +119,7 @@ def _refund(name: str) -> Calls[Settlement]:
     if counting:
         charge = None
         if "charge" in of:
-            charge = as_dict((yield Call("charges.retrieve", (of["charge"],))))
+            charge = as_dict((yield Call(path_of("/v1/charges", of["charge"]))))
         return _disputed(refund, counting, charge)
     if status == "succeeded":
         return Settlement("settled", refund)
@@ -158,7 +158,7 @@ def _disputed(
 
 
 def _payout(name: str) -> Calls[Settlement]:
-    payout = as_dict((yield Call("payouts.retrieve", (name,))))
+    payout = as_dict((yield Call(path_of("/v1/payouts", name))))
     status = payout.get("status")
     if status in ("failed", "canceled"):
         return Settlement("reversed", payout, str(payout.get("failure_code") or status))
@@ -174,7 +174,7 @@ def _payout(name: str) -> Calls[Settlement]:
 
 
 def _transfer(name: str) -> Calls[Settlement]:
-    transfer = as_dict((yield Call("transfers.retrieve", (name,))))
+    transfer = as_dict((yield Call(path_of("/v1/transfers", name))))
     back, amount, currency = transfer.get("amount_reversed") or 0, transfer["amount"], transfer["currency"]
     if transfer.get("reversed") or back >= amount:
         return Settlement("reversed", transfer, "reversed")
@@ -184,7 +184,7 @@ def _transfer(name: str) -> Calls[Settlement]:
 
 
 def _payment(name: str) -> Calls[Settlement]:
-    payment = as_dict((yield Call("payment_intents.retrieve", (name,))))
+    payment = as_dict((yield Call(path_of("/v1/payment_intents", name))))
     status = payment.get("status")
     if status == "canceled":
         return Settlement("reversed", payment, str(payment.get("cancellation_reason") or status))
@@ -205,7 +205,7 @@ def _payment(name: str) -> Calls[Settlement]:
 def _disputes(of: Mapping[str, Any]) -> Calls[list[dict[str, Any]]]:
     if not of:
         return []
-    return (yield from listed("disputes.list", of, at_most=DISPUTES_AT_MOST))
+    return (yield from listed("/v1/disputes", of, at_most=DISPUTES_AT_MOST))
 
 
 def _name_of(value: Any) -> str:

@@ -14,7 +14,7 @@ import stripe
 
 from interlock.outcomes import Outcome
 from interlock.rules.premises import equals
-from interlock.targets.stripe._connection import Call, Calls, as_dict
+from interlock.targets.stripe._connection import Call, Calls, as_dict, path_of
 from interlock.targets.stripe._duplicate import Duplicates
 from interlock.targets.stripe._effect import Options
 from interlock.targets.stripe._error import is_missing
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def _facts(given: Mapping[str, Any]) -> Calls[dict[str, Any]]:
     try:
-        account = as_dict((yield Call("accounts.retrieve", (given["subject"],))))
+        account = as_dict((yield Call(path_of("/v1/accounts", given["subject"]))))
     except (stripe.InvalidRequestError, stripe.PermissionError) as error:
         # docs.stripe.com/error-codes: an account of somebody else's answers account_invalid.
         if is_missing(error) or error.code == "account_invalid":
@@ -39,8 +39,7 @@ def _facts(given: Mapping[str, Any]) -> Calls[dict[str, Any]]:
 _TRANSFER = Kind(
     name="stripe_transfer",
     whom=Whom("destination", ("destination", "account"), ("acct_",)),
-    create="transfers.create",
-    list="transfers.list",
+    path=lambda given: "/v1/transfers",
     params=lambda given: {
         "amount": given["amount"],
         "currency": given["currency"],

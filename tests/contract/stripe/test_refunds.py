@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import stripe
 
-from tests.contract.stripe.place import TAGS, Place, error_of, eventually, refusal
+from tests.contract.stripe.place import TAGS, Paid, Place, error_of, eventually, refusal
 
 
 @pytest.mark.double("stateful-mock")
@@ -31,6 +31,44 @@ def test_a_refund_by_payment_is_a_refund_of_its_charge(place: Place) -> None:
     paid = place.paid()
     made = place.client.v1.refunds.create({"payment_intent": str(paid.payment), "amount": 100, "metadata": TAGS})
     assert (made.charge, made.payment_intent) == (paid.charge, paid.payment)
+
+
+@pytest.mark.double("localstripe")
+def test_a_charge_shows_the_refunds_that_the_list_shows(place: Place) -> None:
+    """Expanded, a payment's charge shows the same refunds in the same order as their list: whole, or the newest with `has_more`."""
+    _shows_what_the_list_shows(place, place.paid())
+
+
+def test_the_last_charge_shows_the_refunds_of_a_payment(place: Place) -> None:
+    """So does the last charge of a payment whose first one was declined."""
+    _shows_what_the_list_shows(place, _paid_at_the_second_try(place))
+
+
+def _shows_what_the_list_shows(place: Place, paid: Paid) -> None:
+    assert paid.payment is not None
+    for made in range(1, 12):
+        place.refund(paid, 100 + made)
+        if made not in (1, 3, 11):
+            continue
+        payment = place.client.v1.payment_intents.retrieve(paid.payment, {"expand": ["latest_charge.refunds"]})
+        charge = place.client.v1.charges.retrieve(paid.charge, {"expand": ["refunds"]})
+        listed = [one.to_dict() for one in place.client.v1.refunds.list({"payment_intent": paid.payment}).data]
+        by_charge = [one.to_dict() for one in place.client.v1.refunds.list({"charge": paid.charge}).data]
+        for shown in (payment.to_dict()["latest_charge"]["refunds"], charge.to_dict()["refunds"]):
+            assert listed == by_charge
+            assert shown["has_more"] == (len(shown["data"]) < made)
+            assert shown["data"] == listed[: len(shown["data"])]
+
+
+def _paid_at_the_second_try(place: Place) -> Paid:
+    """A payment whose first charge was declined."""
+    payment = place.intent()
+    refusal(
+        lambda: place.client.v1.payment_intents.confirm(payment.id, {"payment_method": "pm_card_chargeDeclined"}),
+        kind=stripe.CardError,
+    )
+    done = place.client.v1.payment_intents.confirm(payment.id, {"payment_method": "pm_card_visa"})
+    return Paid(str(done.latest_charge), payment.id, 10_000, "usd")
 
 
 @pytest.mark.double("stateful-mock")
