@@ -60,6 +60,11 @@ doubles: $(STAMP) ## install two independent Stripe doubles into .doubles (needs
 	@$(PY) -m venv $(DOUBLES)/python
 	@$(DOUBLES)/python/bin/python -m pip install --quiet --disable-pip-version-check localstripe==1.15.10
 
+# Restate's own server (BSL 1.1): a program of 220 MB that npm brings. Tests that need it are skipped where it is absent.
+.PHONY: restate
+restate: $(STAMP) ## install Restate's server into .restate (needs npm)
+	@npm install --silent --no-audit --no-fund --no-save --prefix .restate @restatedev/restate-server@1.7
+
 .PHONY: contract
 contract: $(STAMP) ## what is relied on of Stripe: local, the doubles, and live with STRIPE_API_KEY=sk_test_...
 	STRIPE_DOUBLES=required $(PY) -m pytest tests/contract/stripe $(ARGS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TARGETS = {"help", "setup", "demo", "test", "check", "crash", "bench", "doubles", "contract", "floors"}
+TARGETS = {"help", "setup", "demo", "test", "check", "crash", "bench", "doubles", "contract", "floors", "restate"}
 
 
 def make(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

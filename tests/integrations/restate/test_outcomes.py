@@ -1,0 +1,115 @@
+"""What a run and an application get from the gate; without Restate's server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from restate import TerminalError
+from restate.exceptions import RetryableError
+
+from interlock import ConfigurationError, Interlock, JournalError, NotSent, OutcomeError, Rejected
+from interlock.integrations.restate import AMBIGUOUS, BAD_INPUT, FAILED
+from interlock.restate import gated, recovering
+from interlock.testing.ledger import RefundService
+
+
+async def answered(*_: Any) -> None:
+    """Stands where Restate's application would."""
+
+
+@pytest.mark.parametrize("raised", [Rejected("card_declined"), TimeoutError()])
+async def test_what_another_attempt_cannot_change_is_terminal(tmp_path: Path, raised: Exception) -> None:
+    """What the service declined, and what nobody can know, ends Restate's retries."""
+    with Interlock(tmp_path / "journal") as gate:
+
+        @gate.effect(key=lambda order: order)
+        def refund(order: str) -> None:
+            raise raised
+
+        with pytest.raises(TerminalError) as failed:
+            await gated(refund)(order="881")
+    assert failed.value.status_code == (FAILED if isinstance(raised, Rejected) else AMBIGUOUS)
+    assert failed.value.metadata is not None
+    assert failed.value.message.startswith(failed.value.metadata["interlock.status"])
+
+
+@pytest.mark.parametrize("raised", [ConnectionRefusedError(), NotSent("not_sent")])
+async def test_what_was_never_sent_is_retried_as_the_run_says(tmp_path: Path, raised: Exception) -> None:
+    """What never left the machine is an ordinary exception, so that the intervals of the run's own options apply."""
+    with Interlock(tmp_path / "journal") as gate:
+
+        @gate.effect(key=lambda order: order)
+        def refund(order: str) -> None:
+            raise raised
+
+        with pytest.raises(OutcomeError, match="FAILED:not_sent"):
+            await gated(refund)(order="881")
+
+
+async def test_in_flight_comes_again_when_the_gate_says(tmp_path: Path) -> None:
+    """While another sender has it, Restate is asked to come again after what the gate advises."""
+    service = RefundService(tmp_path / "service")
+    service.lay("slow", order_id="881", delay_s=0.5)
+    with Interlock(tmp_path / "journal") as gate, Interlock(tmp_path / "journal") as other:
+
+        def declare(on: Interlock) -> Any:
+            @on.effect(key=lambda order: order, name="refund")
+            def refund(order: str, idempotency_key: str) -> dict[str, Any]:
+                return service.create_refund(order, 20, idempotency_key)
+
+            return refund
+
+        first, second = declare(gate), declare(other)
+        sending = asyncio.create_task(gated(first)(order="881"))
+        await asyncio.to_thread(service.wait_for_arrival, "881")
+        with pytest.raises(RetryableError) as later:
+            await gated(second)(order="881")
+        assert later.value.retry_after is not None
+        assert later.value.retry_after.total_seconds() > 0
+        assert await gated(second, wait=5)(order="881") == await sending
+
+
+async def test_arguments_that_cannot_be_taken_are_terminal(tmp_path: Path) -> None:
+    """The same arguments come again with every attempt, so what is wrong with them ends the retries."""
+    with Interlock(tmp_path / "journal") as gate:
+
+        @gate.effect(key=lambda order: order)
+        def refund(order: str) -> None: ...
+
+        with pytest.raises(TerminalError) as failed:
+            await gated(refund)(order="")
+    assert failed.value.status_code == BAD_INPUT
+
+
+def test_gated_takes_an_effect(tmp_path: Path) -> None:
+    """A plain function is refused where the handler is written, not when it runs."""
+    with pytest.raises(ConfigurationError, match=r"@gate\.effect"):
+        gated(print)  # type: ignore[arg-type]
+
+
+def test_recovering_takes_an_application_and_a_gate(tmp_path: Path) -> None:
+    """Something else is refused before anything is served."""
+    with pytest.raises(ConfigurationError, match="Interlock"):
+        recovering(answered, "journal")  # type: ignore[arg-type]
+    with Interlock(tmp_path / "journal") as gate, pytest.raises(ConfigurationError, match=r"restate\.app"):
+        recovering("app", gate)  # type: ignore[arg-type]
+
+
+async def test_a_journal_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    """Where recovery cannot read the journal, the server is told that the application did not start."""
+    gate = Interlock(tmp_path / "journal")
+    gate.close()
+    told: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: dict[str, Any]) -> None:
+        told.append(message)
+
+    with pytest.raises(JournalError):
+        await recovering(answered, gate)({"type": "lifespan"}, receive, send)
+    assert [message["type"] for message in told] == ["lifespan.startup.failed"]
