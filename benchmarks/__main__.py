@@ -25,6 +25,7 @@ SUITES = {
         "benchmarks.suites.e2e.suite",
         "real crashes in the middle of a refund, with a durable engine or without one",
     ),
+    "matrix": ("benchmarks.suites.matrix.suite", "the same crash suite in every agent framework and durable engine"),
     "performance": ("benchmarks.performance", "one gated call beside the floor, fsyncs counted"),
     "simulate": (
         "benchmarks.simulator.suite",
@@ -88,6 +89,8 @@ def run(suite: Suite, arguments: Sequence[str]) -> int:
     file = _target(document.name, options.out, whole=document.is_whole and not options.quick)
     content = document.to_json()
     write(content, file)
+    for suffix, drawn in suite.pictures(content).items():
+        file.with_suffix(suffix).write_text(drawn, encoding="utf-8")
     show(content)
     for failure in document.failures:
         print(f"NOT AS WANTED  {failure}")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.harness.document import Document
 from benchmarks.harness.progress import PlainProgress, Progress
@@ -39,9 +40,14 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """A suite as the command line sees it; `command` is how it is called, where that is not its name."""
+    """A suite as the command line sees it.
+
+    `command` is how it is called, where that is not its name. `pictures` draws what is to lie beside the page, from the result's JSON: by
+    suffix, such as `.svg`.
+    """
 
     name: str
     run: Callable[[Options, Progress], Document]
     add_arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None
     command: str = ""
+    pictures: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda content: {}

@@ -1,0 +1,72 @@
+"""One worker process: reads a `Job` as a JSON line, does what its moment asks for, answers with a JSON line, and reads on.
+
+    python -m benchmarks.suites.matrix.worker
+
+It ends with its input, and by alarm should its supervisor be gone. With `job.die` it kills itself inside of the refund.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+
+from benchmarks.harness.supervisor import live_with_supervisor
+from benchmarks.suites.matrix.arms import answer_of, note_seen
+from benchmarks.suites.matrix.case import Answer, Job
+from benchmarks.suites.matrix.framework import call, module_of
+
+READY, WAITS, TOLD = "READY", "WAITS_FOR_APPROVAL", "TOLD"
+MODULE = "benchmarks.suites.matrix.worker"
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    live_with_supervisor()
+    gc.disable()  # a collection that happens to fall into one arm's start must not decide a comparison
+    # Frameworks print what they like; the answers have a pipe of their own.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def say(answer: Answer) -> None:
+        print(answer.model_dump_json(), file=answers, flush=True)
+
+    for line in sys.stdin:
+        say(serve(Job.model_validate_json(line), say))
+
+
+def serve(job: Job, say: Callable[[Answer], None]) -> Answer:
+    """One message. `say` is told when the run is over: reading the journal for the report comes after that and is in nobody's time."""
+    try:
+        if job.moment == "load":
+            load(job)
+            return Answer(status=READY)
+        if job.moment == "start":
+            note_seen(job)
+            call(job)
+            return Answer(status=WAITS)
+        told = call(job)
+        say(Answer(status=TOLD))
+        return answer_of(job, told)
+    except Exception as error:  # noqa: BLE001 - whatever a framework raises is its answer
+        traceback.print_exc()
+        say(Answer(status=TOLD))
+        return Answer(status=f"ERROR:{type(error).__name__}", text=str(error)[:2000])
+
+
+def load(job: Job) -> None:
+    """Import what the case will need, so that who begins at the same time begins loaded."""
+    module = module_of(job.framework)
+    if job.arm == "interlock":
+        importlib.import_module("interlock")
+    for name in getattr(module, "LOADS", ()):
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+if __name__ == "__main__":
+    main()
