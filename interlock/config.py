@@ -12,7 +12,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -346,6 +346,13 @@ def load(source: ToolsConfig | Mapping[str, Any] | str | os.PathLike[str]) -> To
     return _checked(_read(Path(source)), str(source))
 
 
+def instead_of(name: str, choices: Iterable[str], *, there_are: str = "there are") -> str:
+    """The half sentence that helps with a name that does not exist: the one that was probably meant, or what there is."""
+    known = list(choices)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"{there_are}: {', '.join(known) or 'none'}"
+
+
 def json_schema() -> dict[str, Any]:
     """The published JSON Schema of the configuration."""
     schema = ToolsConfig.model_json_schema(mode="validation")
@@ -400,10 +407,7 @@ def _problems(error: ValidationError) -> Iterator[str]:
         location = found["loc"]
         place = ".".join(str(step) for at, step in enumerate(location) if not _is_tag(location, at))
         if found["type"] == "extra_forbidden":
-            options = list(_model_at(location[:-1]).model_fields)
-            close = difflib.get_close_matches(str(location[-1]), options, n=1, cutoff=0.5)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(options)}"
-            yield f"{place} is no option; {hint}"
+            yield f"{place} is no option; {instead_of(str(location[-1]), _model_at(location[:-1]).model_fields)}"
         elif found["type"] == "missing":
             yield f"{place} is missing"
         else:

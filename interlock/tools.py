@@ -7,18 +7,17 @@ It must not import either SDK: a call is read by its fields, as an object or as 
 from __future__ import annotations
 
 import asyncio
-import difflib
 import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from interlock.callbacks import KEY_ARGUMENT
-from interlock.decorator import Interlock, Recovery
+from interlock.config import instead_of
+from interlock.decorator import Interlock
 from interlock.errors import BadInput, ConfigurationError
-from interlock.extend import Answer, Effect, ToolCall, ToolConfig, ToolGate, ToolsConfig, is_async, plain
+from interlock.extend import Answer, Parameters, Recoverable, ToolCall, ToolGate, ToolsConfig, is_async, plain
 from interlock.journal import Journal
 from interlock.outcomes import Outcome, Reason, Status
 from interlock.rules.values import text_of
@@ -49,24 +48,17 @@ def protect(
     return Tools(_by_name(tools), config, journal)
 
 
-class Tools(Mapping[str, Callable[..., Any]]):
-    """The tools of a loop by name, those with outside effects behind the gate.
-
-    Attributes:
-        gate: the `ToolGate` behind them.
-    """
+class Tools(Recoverable, Mapping[str, Callable[..., Any]]):
+    """The tools of a loop by name, those with outside effects behind the gate."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]], config: Any, journal: Any = None) -> None:
         self._functions = {name: _Function(name, function) for name, function in functions.items()}
-        self.gate = ToolGate(
-            config, tools={name: function.tool for name, function in self._functions.items()}, journal=journal
+        self._gate = ToolGate(
+            config,
+            tools={name: function.tool for name, function in self._functions.items()},
+            journal=journal,
+            parameters={name: function.parameters for name, function in self._functions.items()},
         )
-        try:
-            for name, how in self.gate.declared.items():
-                _check(name, how, self._functions)
-        except BaseException:
-            self.gate.close()
-            raise
         self._offered: dict[str, Callable[..., Any]] = {
             name: GatedFunction(function, self.gate) if self.gate.is_gated(name) else function.function
             for name, function in self._functions.items()
@@ -86,22 +78,6 @@ class Tools(Mapping[str, Callable[..., Any]]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def recover(self, *, wait: float | timedelta | None = None) -> Recovery:
-        """Settle what a crash left open: once on start.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.gate.recover(wait=wait)
-
-    async def arecover(self, *, wait: float | timedelta | None = None) -> Recovery:
-        """As `recover`, without blocking the event loop."""
-        return await self.gate.arecover(wait=wait)
-
-    def close(self) -> None:
-        """Give up the gate."""
-        self.gate.close()
 
     def call(self, name: str, arguments: Mapping[str, Any], **more: Any) -> Answer:
         """Call a tool, gated or not, with arguments that a model gave. `more` is as for `ToolGate.call`.
@@ -262,6 +238,10 @@ class _Function:
             for parameter in self.signature.parameters.values()
             if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         )
+        filled = tuple(name for name in self.names if name == KEY_ARGUMENT)
+        self.parameters = Parameters(
+            tuple(name for name in self.names if name != KEY_ARGUMENT), self.takes_any, filled=filled
+        )
         self.tool = self._tool()
 
     def _tool(self) -> ToolCall:
@@ -307,13 +287,10 @@ class _Function:
         fitted = {name: value for name, value in given.items() if name not in own}
         unknown = [name for name in fitted if name not in self.names] if not self.takes_any else []
         if unknown:
-            close = difflib.get_close_matches(str(unknown[0]), self.names, n=1)
-            hint = (
-                f"Did you mean {close[0]!r}?"
-                if close
-                else f"It has: {', '.join(n for n in self.names if n not in own)}."
+            hint = instead_of(
+                str(unknown[0]), [own_name for own_name in self.names if own_name not in own], there_are="it has"
             )
-            raise BadInput(f"{self.name} has no argument {unknown[0]!r}. {hint}")
+            raise BadInput(f"{self.name} has no argument {unknown[0]!r}; {hint}" + ("" if hint.endswith("?") else "."))
         for name in self.names:
             if name in fitted or name in own:
                 continue
@@ -338,45 +315,6 @@ def _by_name(tools: Any) -> dict[str, Callable[..., Any]]:
             raise ConfigurationError(f"two tools are named {name!r}; the gate could not tell which one to call.")
         named[name] = function
     return named
-
-
-def _check(name: str, how: ToolConfig | Effect, functions: Mapping[str, _Function]) -> None:
-    """What the configuration hands a function must be something that it takes; a Python function says what it takes."""
-    function = functions[name]
-
-    def takes(argument: str, of: _Function, option: str) -> None:
-        if not of.takes_any and argument not in of.names:
-            close = difflib.get_close_matches(argument, of.names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(of.names) or 'none'}"
-            raise ConfigurationError(
-                f"tool {name!r}: {option} names {argument!r}, which {of.name!r} does not take; {hint}."
-            )
-
-    if how.idempotency_argument is not None:
-        takes(how.idempotency_argument, function, "idempotency_argument")
-    for path in how.binds or ():
-        takes(path, function, "binds")
-    if isinstance(how, Effect):
-        return
-    for path in how.key:
-        takes(path.partition(".")[0], function, "key")
-        if path.partition(".")[0] in (how.idempotency_argument, KEY_ARGUMENT):
-            raise ConfigurationError(
-                f"tool {name!r}: the key cannot be made of {path!r}, which the gate fills in from the key."
-            )
-    for option, question in (
-        *(("premises", question) for question in how.premises),
-        ("lookup", how.lookup),
-        ("allowed", how.allowed),
-        ("approval", how.approval),
-    ):
-        if question is None:
-            continue
-        asked = functions[question.tool]
-        for argument, given in question.arguments.items():
-            takes(argument, asked, option)
-            if isinstance(given, str) and not given.startswith("$"):
-                takes(given.partition(".")[0], function, f"{option}.arguments")
 
 
 class _Form(NamedTuple):

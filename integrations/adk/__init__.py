@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from interlock import ConfigurationError
+from interlock.extend import ProtectedTools
 
 try:
     from interlock.integrations.adk._guard import Guard
     from interlock.integrations.adk._plugin import InterlockPlugin
-    from interlock.integrations.adk._tool import GatedTool, ProtectedTools, protect_tools
+    from interlock.integrations.adk._tool import GatedTool, protect_tools
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "google":
         raise

@@ -56,6 +56,9 @@ class Guard:
             Premises and look-ups that the configuration names are among them.
         journal: a directory, a `Journal` or an `Interlock` instead of the journal that the configuration names.
 
+    Attributes:
+        configured: the `ToolGate` of the tools that the configuration names; None without one.
+
     Raises:
         ConfigurationError: the configuration names a tool that is not there, or has an option that does not exist.
         JournalError: the journal cannot be opened.
@@ -73,8 +76,9 @@ class Guard:
         self._interlock: Interlock | None = journal if isinstance(journal, Interlock) else None
         self._gated: dict[str, _Gated] = {}
         self._told = False
+        self.configured: ToolGate | None = None
         if config is not None:
-            gate = self._open(config)
+            self.configured = gate = self._open(config)
             self._gated = {name: _Gated(self._tools[name], gate) for name in gate.effects}
 
     def gate(

@@ -11,6 +11,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 
 from interlock import ConfigurationError
+from interlock.extend import ProtectedTools
 from interlock.integrations.adk._adapter import as_tool
 from interlock.integrations.adk._guard import Guard
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
     from google.genai import types
 
-    from interlock import Recovery
     from interlock.extend import ToolsConfig
 
 _FACE = (
@@ -82,40 +82,12 @@ class GatedTool(BaseTool):
         return "TOOL_ERROR" if isinstance(response, dict) and response.get("error") else None
 
 
-class ProtectedTools(list[Any]):
-    """The tools of an agent, the gated ones among them behind the gate. A list like any other, with `recover()`.
-
-    Attributes:
-        guard: the `Guard` behind it.
-    """
-
-    def __init__(self, tools: Sequence[Any], guard: Guard) -> None:
-        super().__init__(tools)
-        self.guard = guard
-
-    def recover(self) -> Recovery:
-        """Settle what a crash left open: once on start, before the agent runs, where no event loop runs.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.guard.recover()
-
-    async def arecover(self) -> Recovery:
-        """As `recover`, without blocking the event loop."""
-        return await self.guard.arecover()
-
-    def close(self) -> None:
-        """Give up the gate."""
-        self.guard.close()
-
-
 def protect_tools(
     tools: Sequence[Any],
     config: ToolsConfig | Mapping[str, Any] | str | Path,
     *,
     journal: Any = None,
-) -> ProtectedTools:
+) -> ProtectedTools[Any]:
     """Put the tools with outside effects behind the gate, and leave the others as they are.
 
     Args:
@@ -139,9 +111,10 @@ def protect_tools(
     if twice:
         raise ConfigurationError(f"the tool {twice[0]!r} is behind a gate already.")
     guard = Guard(config, tools=made, journal=journal)
+    assert guard.configured is not None  # it was just given a configuration
     return ProtectedTools(
         [GatedTool(tool, guard) if isinstance(tool, BaseTool) and guard.is_gated(tool.name) else tool for tool in made],
-        guard,
+        guard.configured,
     )
 
 

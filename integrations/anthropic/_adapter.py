@@ -21,7 +21,7 @@ from anthropic.lib.tools import (
 )
 
 from interlock import ConfigurationError, NotSent
-from interlock.extend import Answer, Recovery, ToolGate, ToolsConfig, plain
+from interlock.extend import Answer, ProtectedTools, ToolGate, ToolsConfig, plain
 
 _RUNNABLE = (BetaFunctionTool, BetaAsyncFunctionTool, BetaBuiltinFunctionTool, BetaAsyncBuiltinFunctionTool)
 _ASYNC = (BetaAsyncFunctionTool, BetaAsyncBuiltinFunctionTool)
@@ -86,40 +86,12 @@ class GatedAsyncBetaTool(_Face, BetaAsyncBuiltinFunctionTool):
         return _given(await self._gate.acall(self.name, _arguments(input), context=live), live)
 
 
-class ProtectedBetaTools(list[Any]):
-    """The tools of a runner, those with outside effects behind the gate. A list like any other, with `recover()`.
-
-    Attributes:
-        gate: the `ToolGate` behind it.
-    """
-
-    def __init__(self, tools: Iterable[Any], gate: ToolGate) -> None:
-        super().__init__(tools)
-        self.gate = gate
-
-    def recover(self) -> Recovery:
-        """Settle what a crash left open: once on start.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.gate.recover()
-
-    async def arecover(self) -> Recovery:
-        """As `recover`, without blocking the event loop."""
-        return await self.gate.arecover()
-
-    def close(self) -> None:
-        """Give up the gate."""
-        self.gate.close()
-
-
 def protect_beta_tools(
     tools: Iterable[Any],
     config: ToolsConfig | Mapping[str, Any] | str | os.PathLike[str],
     *,
     journal: Any = None,
-) -> ProtectedBetaTools:
+) -> ProtectedTools[Any]:
     """Put the tools with outside effects behind the gate, and leave the others as they are.
 
     Args:
@@ -151,7 +123,7 @@ def protect_beta_tools(
             return tool
         return GatedAsyncBetaTool(tool, gate) if isinstance(tool, _ASYNC) else GatedBetaTool(tool, gate)
 
-    return ProtectedBetaTools(map(outside, listed), gate)
+    return ProtectedTools(map(outside, listed), gate)
 
 
 def _entrance(tool: Any) -> Any:

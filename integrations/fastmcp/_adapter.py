@@ -5,9 +5,7 @@ Owns the translation between fastmcp's context of a call and the gateway's `Live
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from fastmcp import FastMCP
@@ -18,21 +16,21 @@ from mcp.types import ContentBlock
 from pydantic import TypeAdapter
 
 from interlock import ConfigurationError, Rejected
-from interlock.extend import ToolFailed, ToolGate, load
+from interlock.extend import ToolFailed
 from interlock.integrations.mcp._frame import meta_of
-from interlock.integrations.mcp._gateway import Gateway, LiveCall
+from interlock.integrations.mcp._gateway import LiveCall
+from interlock.integrations.mcp._inside import InsideServer, dumped, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interlock import Recovery
     from interlock.extend import ToolsConfig
 
 
 _BLOCKS: TypeAdapter[list[ContentBlock]] = TypeAdapter(list[ContentBlock])
 
 
-class InterlockMiddleware(Middleware):
+class InterlockMiddleware(InsideServer, Middleware):
     """The gate inside a server: `server.add_middleware(gate)`, and `gate.attach(server)` once its tools are defined.
 
     Also in front of another server: `create_proxy(target)` is a fastmcp server like any other. Add it last, so that what other
@@ -48,20 +46,6 @@ class InterlockMiddleware(Middleware):
     **If the process dies**: `recover()`, once on start, settles what was open.
     """
 
-    def __init__(self, config: ToolsConfig | Mapping[str, Any] | str | Path, *, journal: Any = None) -> None:
-        self._config = config
-        self._journal = journal
-        tools = config.get("tools", config) if isinstance(config, Mapping) else load(config).tools
-        self._named = frozenset(tools)
-        self._gateway: Gateway | None = None
-
-    @property
-    def gate(self) -> ToolGate:
-        """The `ToolGate` behind it."""
-        if self._gateway is None:
-            raise ConfigurationError("the middleware is not attached: call attach(server) once its tools are defined.")
-        return self._gateway.gate
-
     def attach(self, server: FastMCP[Any]) -> InterlockMiddleware:
         """Put the server's tools behind the gate, once they are defined.
 
@@ -71,8 +55,6 @@ class InterlockMiddleware(Middleware):
         """
         if not isinstance(server, FastMCP):
             raise ConfigurationError(f"the middleware is for a FastMCP server, not {type(server).__name__}.")
-        if self._gateway is not None:
-            raise ConfigurationError("this middleware is attached to a server already.")
         if self not in server.middleware:
             server.add_middleware(self)
 
@@ -87,28 +69,8 @@ class InterlockMiddleware(Middleware):
         async def listed() -> Sequence[Tool]:
             return await server.list_tools(run_middleware=False)
 
-        with ThreadPoolExecutor(1) as beside:  # an event loop may run in this thread already
-            found = beside.submit(asyncio.run, listed()).result()
-        tools = {tool.name: _dumped(tool.to_mcp_tool()) for tool in found}
-        self._gateway = Gateway(self._config, tools=tools, ask=ask, journal=self._journal)
+        self._attach(lambda: {tool.name: dumped(tool.to_mcp_tool()) for tool in wait_for(listed)}, ask)
         return self
-
-    def recover(self) -> Recovery:
-        """Settle what a crash left open: once on start, before the server runs.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.gate.recover()
-
-    async def arecover(self) -> Recovery:
-        """As `recover`, where an event loop runs."""
-        return await self.gate.arecover()
-
-    def close(self) -> None:
-        """Give up the gate."""
-        if self._gateway is not None:
-            self._gateway.gate.close()
 
     async def on_list_tools(self, context: Any, call_next: Any) -> Any:
         """The tools, the gated ones with their faces."""
@@ -124,9 +86,8 @@ class InterlockMiddleware(Middleware):
         if message.name not in self._named:
             return await call_next(context)
         if self._gateway is None:
-            text = f"Not done: {message.name} stands behind a gate that was not attached to this server. An operator has to look."
-            return ToolResult(content=text, is_error=True)
-        params = _dumped(message)
+            return ToolResult(content=self._not_attached(message.name), is_error=True)
+        params = dumped(message)
         raw: dict[str, Any] = {}
 
         async def request(params: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +119,7 @@ class InterlockMiddleware(Middleware):
 
     def _shown(self, tool: Tool) -> Tool:
         assert self._gateway is not None
-        shown = self._gateway.faces[tool.name].show(_dumped(tool.to_mcp_tool()))
+        shown = self._gateway.faces[tool.name].show(dumped(tool.to_mcp_tool()))
         kept = tool.to_mcp_tool()
         update: dict[str, Any] = {
             "description": shown["description"],
@@ -188,17 +149,12 @@ def protect_server(
     return InterlockMiddleware(config, journal=journal).attach(server)
 
 
-def _dumped(model: Any) -> dict[str, Any]:
-    dumped: dict[str, Any] = model.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return dumped
-
-
 def _result(answer: Any) -> dict[str, Any]:
     """What a tool returned, in the protocol's form."""
     if not isinstance(answer, ToolResult):
-        return _dumped(answer)  # a request for input, or a task
+        return dumped(answer)  # a request for input, or a task
     return {
-        "content": [_dumped(block) for block in answer.content],
+        "content": [dumped(block) for block in answer.content],
         **({} if answer.structured_content is None else {"structuredContent": answer.structured_content}),
         **({} if not answer.meta else {"_meta": answer.meta}),
         "isError": bool(getattr(answer, "is_error", False)),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock import ConfigurationError
+from interlock.extend import ProtectedTools
 
 try:
-    from interlock.integrations.langchain._adapter import ProtectedTools, protect_tools
+    from interlock.integrations.langchain._adapter import protect_tools
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("langchain_core", "langgraph"):
         raise

@@ -19,12 +19,11 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from interlock import ConfigurationError, NotSent
-from interlock.extend import Answer, ToolFailed, ToolGate
+from interlock.extend import Answer, ProtectedTools, ToolFailed, ToolGate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interlock import Recovery
     from interlock.extend import ToolsConfig
 
 _KEPT = (
@@ -251,40 +250,12 @@ class GatedTool(BaseTool):
         )
 
 
-class ProtectedTools(list[BaseTool]):
-    """The tools of an agent, the gated ones among them behind the gate. A list like any other, with `recover()`.
-
-    Attributes:
-        gate: the `ToolGate` behind it.
-    """
-
-    def __init__(self, tools: Sequence[BaseTool], gate: ToolGate) -> None:
-        super().__init__(tools)
-        self.gate = gate
-
-    def recover(self) -> Recovery:
-        """Settle what a crash left open: once on start, before the agent runs.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.gate.recover()
-
-    async def arecover(self) -> Recovery:
-        """As `recover`, without blocking the event loop."""
-        return await self.gate.arecover()
-
-    def close(self) -> None:
-        """Give up the gate."""
-        self.gate.close()
-
-
 def protect_tools(
     tools: Sequence[BaseTool],
     config: ToolsConfig | Mapping[str, Any] | str | Path,
     *,
     journal: Any = None,
-) -> ProtectedTools:
+) -> ProtectedTools[BaseTool]:
     """Put the tools with outside effects behind the gate, and leave the others as they are.
 
     Args:

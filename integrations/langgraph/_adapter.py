@@ -15,6 +15,7 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from interlock import ConfigurationError, EffectFunction, Outcome, Status
+from interlock.extend import Recoverable
 from interlock.integrations.langchain._adapter import ids_of, protect_tools
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
     from langgraph.prebuilt.tool_node import ToolCallRequest
 
-    from interlock import Recovery
-    from interlock.extend import ToolGate, ToolsConfig
+    from interlock.extend import ToolsConfig
 
 log = logging.getLogger("interlock")
 
@@ -38,7 +38,7 @@ _ROUTE_OF: Mapping[Status, str] = {
 }
 
 
-class ToolCallGate:
+class ToolCallGate(Recoverable):
     """The functions for `ToolNode(tools, wrap_tool_call=..., awrap_tool_call=...)`.
 
     The tool of each request is exchanged for the gated one, so that the gate stands where the tool is run, whatever else wraps the call.
@@ -61,7 +61,7 @@ class ToolCallGate:
     ) -> None:
         super().__init__()
         protected = protect_tools(tools, config, journal=journal)
-        self.gate: ToolGate = protected.gate
+        self._gate = protected.gate
         self._gated = {tool.name: tool for tool in protected if self.gate.is_gated(tool.name)}
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
@@ -73,22 +73,6 @@ class ToolCallGate:
     ) -> Any:
         """As `wrap_tool_call`, without blocking the event loop."""
         return await handler(self._exchange(request, handler))
-
-    def recover(self) -> Recovery:
-        """Settle what a crash left open: once on start, before the graph runs.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.gate.recover()
-
-    async def arecover(self) -> Recovery:
-        """As `recover`, without blocking the event loop."""
-        return await self.gate.arecover()
-
-    def close(self) -> None:
-        """Give up the gate."""
-        self.gate.close()
 
     def _exchange(self, request: ToolCallRequest, handler: Callable[..., Any]) -> ToolCallRequest:
         gated = self._gated.get(request.tool_call["name"])

@@ -5,10 +5,8 @@ Owns the translation between the SDK's context of a request and the gateway's `L
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
@@ -16,19 +14,19 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 
 from interlock import ConfigurationError
-from interlock.extend import ToolFailed, ToolGate, load
+from interlock.extend import ToolFailed
 from interlock.integrations.mcp._face import show_tools
 from interlock.integrations.mcp._frame import RpcError, envelope_of, fate_of, is_modern, meta_of, told
-from interlock.integrations.mcp._gateway import Gateway, LiveCall
+from interlock.integrations.mcp._gateway import LiveCall
+from interlock.integrations.mcp._inside import InsideServer, dumped, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interlock import Recovery
     from interlock.extend import ToolsConfig
 
 
-class InterlockMiddleware:
+class InterlockMiddleware(InsideServer):
     """The gate inside a server: `MCPServer("payments", middleware=[gate])`, and `gate.attach(server)` once its tools are defined.
 
     Until it is attached, no tool that the configuration names can be called.
@@ -43,19 +41,6 @@ class InterlockMiddleware:
     **If the process dies**: `recover()`, once on start, settles what was open.
     """
 
-    def __init__(self, config: ToolsConfig | Mapping[str, Any] | str | Path, *, journal: Any = None) -> None:
-        self._config = config
-        self._journal = journal
-        # Tools given as Python `Effect`s are no part of the schema; the gate itself looks at those when it is built.
-        tools = config.get("tools", config) if isinstance(config, Mapping) else load(config).tools
-        self._named = frozenset(tools)
-        self._gateway: Gateway | None = None
-
-    @property
-    def gate(self) -> ToolGate:
-        """The `ToolGate` behind it."""
-        return self._attached().gate
-
     def attach(self, server: MCPServer[Any]) -> InterlockMiddleware:
         """Put the server's tools behind the gate, once they are defined.
 
@@ -68,38 +53,17 @@ class InterlockMiddleware:
                 f"the middleware is for MCPServer of the official SDK, not {type(server).__name__}. In front of any other "
                 "server there is the proxy: python -m interlock.mcp_proxy."
             )
-        if self._gateway is not None:
-            raise ConfigurationError("this middleware is attached to a server already.")
         if self not in server.middleware:
             server.middleware.append(self)
 
         async def ask(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             try:
-                return _dumped(await server.call_tool(name, arguments))
+                return dumped(await server.call_tool(name, arguments))
             except ToolError as error:
                 raise ToolFailed(str(error)) from error
 
-        listed = _wait_for(server.list_tools)
-        tools = {tool.name: _dumped(tool) for tool in listed}
-        self._gateway = Gateway(self._config, tools=tools, ask=ask, journal=self._journal)
+        self._attach(lambda: {tool.name: dumped(tool) for tool in wait_for(server.list_tools)}, ask)
         return self
-
-    def recover(self) -> Recovery:
-        """Settle what a crash left open: once on start, before the server runs.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.gate.recover()
-
-    async def arecover(self) -> Recovery:
-        """As `recover`, where an event loop runs."""
-        return await self.gate.arecover()
-
-    def close(self) -> None:
-        """Give up the gate."""
-        if self._gateway is not None:
-            self._gateway.gate.close()
 
     async def __call__(self, ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
         """One message of a client's."""
@@ -109,15 +73,14 @@ class InterlockMiddleware:
         if ctx.method != "tools/call" or params.get("name") not in self._named:
             return await call_next(ctx)
         if self._gateway is None:
-            text = f"Not done: {params['name']} stands behind a gate that was not attached to this server. An operator has to look."
-            return told(text, is_error=True, modern=is_modern(params))
+            return told(self._not_attached(str(params["name"])), is_error=True, modern=is_modern(params))
 
         async def request(params: dict[str, Any]) -> dict[str, Any]:
             try:
                 result = await call_next(dataclasses.replace(ctx, params=params))
             except MCPError as error:
                 raise fate_of(RpcError({"code": error.error.code, "message": error.error.message})) from error
-            return _dumped(result)
+            return dumped(result)
 
         async def ask(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             envelope = envelope_of(params)
@@ -127,11 +90,6 @@ class InterlockMiddleware:
         live = LiveCall(tool=str(params["name"]), send=request, ask=ask, params=params)
         evidence = {"request_id": ctx.request_id, "progress_token": meta_of(params).get("progressToken")}
         return await self._gateway.call(live, evidence)
-
-    def _attached(self) -> Gateway:
-        if self._gateway is None:
-            raise ConfigurationError("the middleware is not attached: call attach(server) once its tools are defined.")
-        return self._gateway
 
 
 def protect_server(
@@ -149,20 +107,3 @@ def protect_server(
         JournalError: the journal cannot be opened.
     """
     return InterlockMiddleware(config, journal=journal).attach(server)
-
-
-def _dumped(model: Any) -> dict[str, Any]:
-    if isinstance(model, dict):
-        return model
-    dumped: dict[str, Any] = model.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return dumped
-
-
-def _wait_for(asked: Callable[[], Awaitable[Any]]) -> Any:
-    """What an async function gives, also where an event loop runs already."""
-
-    async def ask() -> Any:
-        return await asked()
-
-    with ThreadPoolExecutor(1) as beside:
-        return beside.submit(asyncio.run, ask()).result()

@@ -19,7 +19,7 @@ import pydantic
 from openai.lib.responses_tool_runner import AsyncRegisteredFunction, RegisteredFunction, ResponsesToolCheckpoint
 
 from interlock import BadInput, ConfigurationError, NotSent
-from interlock.extend import Answer, Recovery, ToolGate, ToolsConfig, not_taken, plain
+from interlock.extend import Answer, ProtectedTools, ToolGate, ToolsConfig, not_taken, plain
 
 _Function = RegisteredFunction | AsyncRegisteredFunction
 _KEY = "idempotency_key"
@@ -42,33 +42,12 @@ class _Live:
     output: Any = None
 
 
-class ProtectedFunctions(list[Any]):
-    """The functions of a runner, those with outside effects behind the gate. A list like any other, with `recover()` and `reconcile()`.
-
-    Attributes:
-        gate: the `ToolGate` behind it.
-    """
+class ProtectedFunctions(ProtectedTools[_Function]):
+    """The functions of a runner, those with outside effects behind the gate: a list with `recover()` and `reconcile()`."""
 
     def __init__(self, functions: Iterable[_Function], gate: ToolGate, faces: Mapping[str, _Face]) -> None:
-        super().__init__(functions)
-        self.gate = gate
+        super().__init__(functions, gate)
         self._faces = dict(faces)
-
-    def recover(self) -> Recovery:
-        """Settle what a crash left open: once on start.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.gate.recover()
-
-    async def arecover(self) -> Recovery:
-        """As `recover`, without blocking the event loop."""
-        return await self.gate.arecover()
-
-    def close(self) -> None:
-        """Give up the gate."""
-        self.gate.close()
 
     def reconcile(
         self, checkpoint: ResponsesToolCheckpoint, *, declined: Mapping[str, str] | None = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from interlock import ConfigurationError
+from interlock.extend import ProtectedTools
 
 try:
-    from interlock.integrations.openai_agents._adapter import GatedTool, ProtectedTools, protect_tool, protect_tools
+    from interlock.integrations.openai_agents._adapter import GatedTool, protect_tool, protect_tools
     from interlock.integrations.openai_agents._agent import Protection, protect_agent
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("agents", "openai"):

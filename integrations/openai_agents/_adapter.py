@@ -20,7 +20,7 @@ from agents.tool_context import ToolContext
 from agents.tracing import get_current_trace
 
 from interlock import ConfigurationError, Interlock, NotSent
-from interlock.extend import Answer, Journal, Recovery, ToolConfig, ToolGate, ToolsConfig
+from interlock.extend import Answer, Journal, ProtectedTools, Recoverable, ToolConfig, ToolGate, ToolsConfig
 from interlock.integrations.openai_agents._invoker import came_before_the_function, raising, schema_of
 
 NOT_GIVEN: Any = object()
@@ -167,7 +167,7 @@ class GatedInvoker:
         return needs_approval
 
 
-class GatedTool(FunctionTool):
+class GatedTool(Recoverable, FunctionTool):
     """A function tool behind the gate, with the face of the tool inside it, and `recover()`."""
 
     @property
@@ -177,50 +177,6 @@ class GatedTool(FunctionTool):
         gate: ToolGate = invoker.gate
         return gate
 
-    def recover(self) -> Recovery:
-        """Settle what a crash left open: once on start, before the agent runs.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.gate.recover()
-
-    async def arecover(self) -> Recovery:
-        """As `recover`, where an event loop runs."""
-        return await self.gate.arecover()
-
-    def close(self) -> None:
-        """Give up the gate."""
-        self.gate.close()
-
-
-class ProtectedTools(list[Any]):
-    """The tools of an agent, the gated ones among them behind the gate. A list like any other, with `recover()`.
-
-    Attributes:
-        gate: the `ToolGate` behind it.
-    """
-
-    def __init__(self, tools: Iterable[Any], gate: ToolGate) -> None:
-        super().__init__(tools)
-        self.gate = gate
-
-    def recover(self) -> Recovery:
-        """Settle what a crash left open: once on start, before the agent runs.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.gate.recover()
-
-    async def arecover(self) -> Recovery:
-        """As `recover`, where an event loop runs."""
-        return await self.gate.arecover()
-
-    def close(self) -> None:
-        """Give up the gate."""
-        self.gate.close()
-
 
 def protect_tools(
     tools: Sequence[Any],
@@ -229,7 +185,7 @@ def protect_tools(
     asks: Sequence[FunctionTool] = (),
     journal: Where = None,
     context: Any = NOT_GIVEN,
-) -> ProtectedTools:
+) -> ProtectedTools[Any]:
     """Put the tools with outside effects behind the gate, and leave the others as they are.
 
     Args:

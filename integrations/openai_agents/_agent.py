@@ -12,44 +12,27 @@ from typing import Any
 from agents import Agent, FunctionTool, Handoff, RunContextWrapper
 
 from interlock import ConfigurationError
-from interlock.extend import Recovery, ToolGate
+from interlock.extend import Recoverable, ToolGate
 from interlock.integrations.openai_agents._adapter import NOT_GIVEN, Config, ToolTable, Where
 from interlock.integrations.openai_agents._invoker import closed_over
 
 
-class Protection:
+class Protection(Recoverable):
     """An agent that was put behind the gate, with all it reaches.
 
     Attributes:
         agent: the agent that was handed over; the same object.
         agents: the names of all agents that were reached.
-        gate: the `ToolGate` behind it.
     """
 
     def __init__(self, agent: Agent[Any], gate: ToolGate, table: ToolTable) -> None:
         self.agent = agent
-        self.gate = gate
+        self._gate = gate
         self.agents: list[str] = []
         self._table = table
         self._admitted: set[int] = set()
         self._kept: list[Any] = []  # so that no other object gets the id of one of them
         self._admit(agent)
-
-    def recover(self) -> Recovery:
-        """Settle what a crash left open: once on start, before the agent runs.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self.gate.recover()
-
-    async def arecover(self) -> Recovery:
-        """As `recover`, where an event loop runs."""
-        return await self.gate.arecover()
-
-    def close(self) -> None:
-        """Give up the gate."""
-        self.gate.close()
 
     def _admit(self, agent: Agent[Any]) -> None:
         """Put the tools of an agent, and of all that it reaches, behind the gate."""

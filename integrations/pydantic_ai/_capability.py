@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import RunContext
@@ -13,6 +12,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 
 from interlock import ConfigurationError, NotSent
+from interlock.extend import Recoverable
 from interlock.integrations.pydantic_ai._adapter import (
     LIVE,
     NO_DEPS,
@@ -26,11 +26,10 @@ from interlock.integrations.pydantic_ai._adapter import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interlock import Recovery
     from interlock.extend import ToolGate, ToolsConfig
 
 
-class InterlockCapability(AbstractCapability[Any]):
+class InterlockCapability(Recoverable, AbstractCapability[Any]):
     """Puts the tools of an agent that have outside effects behind the gate.
 
         guard = InterlockCapability("interlock.json", tools=[create_refund, get_order, find_refund])
@@ -93,21 +92,6 @@ class InterlockCapability(AbstractCapability[Any]):
                 "registered."
             )
         return self._door
-
-    def recover(self, *, wait: float | timedelta | None = None) -> Recovery:
-        """Settle what a crash left open: once on start, before the agent runs.
-
-        Raises:
-            ConfigurationError: an event loop runs in this thread (use `arecover`), or the tools are not known yet.
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self._ready.gate.recover(wait=wait)
-
-    async def arecover(self, *, wait: float | timedelta | None = None) -> Recovery:
-        """As `recover`, where an event loop runs."""
-        return await self._ready.gate.arecover(wait=wait)
 
     def close(self) -> None:
         """Give up the gate."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import RunContext
@@ -19,16 +18,16 @@ from pydantic_ai.toolsets import (
 )
 
 from interlock import ConfigurationError
+from interlock.extend import Recoverable
 from interlock.integrations.pydantic_ai._adapter import NO_DEPS, Door, named_tools
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interlock import Recovery
-    from interlock.extend import ToolGate, ToolsConfig
+    from interlock.extend import ToolsConfig
 
 
-class InterlockToolset(WrapperToolset[Any]):
+class InterlockToolset(Recoverable, WrapperToolset[Any]):
     """Puts the tools of a toolset that have outside effects behind the gate.
 
         toolset = InterlockToolset(FunctionToolset([create_refund, get_order, find_refund]), "interlock.json")
@@ -62,30 +61,7 @@ class InterlockToolset(WrapperToolset[Any]):
         super().__init__(wrapped)
         _check(wrapped)
         self._door = Door(config, named_tools([wrapped, tools]), journal=journal, deps=deps, decision=decision)
-
-    @property
-    def gate(self) -> ToolGate:
-        """The `ToolGate` behind it."""
-        return self._door.gate
-
-    def recover(self, *, wait: float | timedelta | None = None) -> Recovery:
-        """Settle what a crash left open: once on start, before the agent runs.
-
-        Raises:
-            ConfigurationError: an event loop runs in this thread (use `arecover`).
-
-        **Durable when** this returns: every outcome but IN_FLIGHT.
-        **If the process dies** meanwhile: the next recovery starts over from the record.
-        """
-        return self._door.gate.recover(wait=wait)
-
-    async def arecover(self, *, wait: float | timedelta | None = None) -> Recovery:
-        """As `recover`, where an event loop runs."""
-        return await self._door.gate.arecover(wait=wait)
-
-    def close(self) -> None:
-        """Give up the gate."""
-        self._door.gate.close()
+        self._gate = self._door.gate
 
     # --- the framework's own -----------------------------------------------------------------------------------------------
 

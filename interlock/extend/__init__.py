@@ -1,0 +1,51 @@
+"""The seam for wrappers: tools as plain callables go in, one gated effect for each comes out, and each call is answered.
+
+A wrapper translates its framework's tools and results and calls `ToolGate.call` or `acall`; it never sends, journals, retries or reads a
+clock. Owns that seam: which tool is gated and how, what of a call is payload, and the sentence that goes back to a model. It must not
+know any framework.
+"""
+
+from __future__ import annotations
+
+from interlock.calling import ToolCall, is_async, plain
+from interlock.config import ToolConfig, ToolsConfig, load
+from interlock.decorator import Interlock, Recovery
+from interlock.effects import History
+from interlock.errors import ConfigurationError, NotSent, Rejected, Unanswered
+from interlock.extend._answer import Answer, not_taken
+from interlock.extend._effect import Effect, ToolFailed
+from interlock.extend._gate import ToolGate, acall_effect
+from interlock.extend._parameters import Parameters, without_argument
+from interlock.extend._protected import ProtectedTools, Recoverable
+from interlock.function import EffectFunction
+from interlock.journal import Journal
+from interlock.outcomes import Outcome
+
+__all__ = [
+    "Answer",
+    "ConfigurationError",
+    "Effect",
+    "EffectFunction",
+    "History",
+    "Interlock",
+    "Journal",
+    "NotSent",
+    "Outcome",
+    "Parameters",
+    "ProtectedTools",
+    "Recoverable",
+    "Recovery",
+    "Rejected",
+    "ToolCall",
+    "ToolConfig",
+    "ToolFailed",
+    "ToolGate",
+    "ToolsConfig",
+    "Unanswered",
+    "acall_effect",
+    "is_async",
+    "load",
+    "not_taken",
+    "plain",
+    "without_argument",
+]

@@ -1,0 +1,119 @@
+"""Answers: what became of one call of a gated tool, and the sentence that goes back to the model.
+
+Owns the words for a model. It must not know how a tool is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from typing import Any
+
+from interlock.effects import Kind
+from interlock.errors import BadInput, CallbackFailed
+from interlock.outcomes import Outcome, Reason, Status
+from interlock.rules.values import text_of
+
+log = logging.getLogger("interlock")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one call of a gated tool, ready to be told in a framework's own form.
+
+    Attributes:
+        outcome: the gate's own account. For a call that could not be taken as it stands, REFUSED with `bad_input` or `unreadable`, and
+            nothing on the journal.
+        message: for the model: what the tool returned, as text; or a sentence that says what happened and whether asking again can help.
+    """
+
+    outcome: Outcome
+    message: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the effect has landed: now or before."""
+        return self.outcome.ok
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the framework's own error form is due."""
+        return not self.outcome.ok
+
+    @property
+    def value(self) -> Any:
+        """What the tool returned, in JSON form; the same in the first call, on a replay and after a restart."""
+        return self.outcome.value
+
+    @property
+    def raw(self) -> Any:
+        """The tool's live result; None but in the call that sent."""
+        return self.outcome.raw
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer as plain JSON data."""
+        document = {
+            "status": str(self.outcome),
+            "ok": self.ok,
+            "message": self.message,
+            "value": self.outcome.value if _is_json(self.outcome.value) else self.message if self.ok else None,
+            "effect_id": self.outcome.effect_id,
+            "key": self.outcome.key,
+        }
+        if self.outcome.retry_after is not None:
+            document["retry_after"] = self.outcome.retry_after
+        return document
+
+
+def answer_of(outcome: Outcome) -> Answer:
+    if not outcome.ok:
+        message = outcome.for_model
+        if outcome.status is Status.FAILED and outcome.detail:
+            message = f"{message} What was said: {outcome.detail[:500]}"
+        return Answer(outcome, message + _first_result(outcome))
+    value = outcome.value
+    if value is None or value is True:
+        return Answer(outcome, outcome.for_model)
+    return Answer(outcome, value if isinstance(value, str) else _text(value))
+
+
+def _first_result(outcome: Outcome) -> str:
+    """For a request that was made with other arguments before: what those came to. A model that is not told asks on and on."""
+    if outcome.reason != Reason.CONFLICTING_PAYLOAD or outcome.history is None:
+        return ""
+    done = [entry.data.get("value") for entry in outcome.history.entries if entry.kind is Kind.COMMITTED]
+    return f" It was done then, and returned: {_text(done[-1])[:500]}" if done else ""
+
+
+def not_taken(name: str, error: BadInput | CallbackFailed) -> Answer:
+    """The answer to a call that could not be taken: nothing was journalled and nothing sent, and the model is told what to do."""
+    cause: BaseException = error
+    while isinstance(cause.__cause__, BadInput):
+        cause = cause.__cause__
+    if isinstance(cause, BadInput):
+        said = str(cause).replace(" Nothing was sent.", "")
+        reason, message = Reason.BAD_INPUT, f"Not done: {said} Nothing was sent. Correct the arguments and call again."
+    else:
+        log.warning("tool %r: %s", name, error)
+        reason = Reason.UNREADABLE
+        why = text_of(cause)[:300]
+        message = (
+            f"Not done: what it depends on could not be read, so nothing was sent. It can be tried again later. ({why})"
+        )
+    return Answer(Outcome(Status.REFUSED, name, "", "", reason=reason, detail=str(error)), message)
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)

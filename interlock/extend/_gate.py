@@ -1,0 +1,245 @@
+"""`ToolGate`: an agent's tools as plain callables, those with outside effects behind one gate.
+
+Owns which tool is gated, and the calls of them. It must not know any framework.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from interlock.calling import ToolCall
+from interlock.config import ToolConfig, ToolsConfig, load
+from interlock.decorator import Interlock, Recovery
+from interlock.errors import BadInput, CallbackFailed, ConfigurationError
+from interlock.extend._answer import Answer, answer_of, not_taken
+from interlock.extend._effect import Effect
+from interlock.extend._gated import GatedTool, origin_of
+from interlock.extend._parameters import Parameters, check_arguments
+from interlock.function import EffectFunction
+from interlock.journal import Journal
+
+
+class ToolGate:
+    """The tools of an agent, those with outside effects behind one gate.
+
+    Args:
+        config: which tools are gated and how: a dict, a `.json` or `.toml` file, or a `ToolsConfig`. In a dict a tool may also be given
+            as an `Effect`.
+        tools: all tools by name, as callables of `(arguments, context)`, sync or async; also those that premises and look-ups ask.
+        journal: a directory, a `Journal` or an `Interlock` instead of the journal that the configuration names.
+        parameters: what the tools take, by name of the tool, as far as it is known. With it, an argument that the configuration names and
+            that a tool does not take is refused here, and not at the first call.
+
+    Attributes:
+        interlock: the `Interlock` behind it.
+
+    Raises:
+        ConfigurationError: an option, a tool or an argument that is named does not exist, or something cannot be kept.
+        JournalError: the journal cannot be opened.
+
+    **Durable when** this returns: the journal.
+    **If the process dies**: `recover()`, once on start, settles what was open.
+    """
+
+    def __init__(
+        self,
+        config: ToolsConfig | Mapping[str, Any] | str | os.PathLike[str],
+        *,
+        tools: Mapping[str, ToolCall],
+        journal: Journal | Interlock | str | os.PathLike[str] | None = None,
+        parameters: Mapping[str, Parameters] | None = None,
+    ) -> None:
+        declared, directory = _declared(config)
+        self.tools = dict(tools)
+        for name, tool in self.tools.items():
+            if not callable(tool):
+                raise ConfigurationError(f"the tool {name!r} is {tool!r}, which cannot be called.")
+        prepared = {name: GatedTool(name, how, self.tools) for name, how in declared.items()}
+        for name, how in declared.items():
+            check_arguments(name, how, parameters or {})
+        self._own = not isinstance(journal, Interlock)
+        if isinstance(journal, Interlock):
+            self.interlock = journal
+        elif isinstance(journal, str | os.PathLike):
+            self.interlock = Interlock(journal)
+        else:
+            self.interlock = Interlock(directory) if journal is None else Interlock(journal=journal)
+        try:
+            for gated in prepared.values():
+                gated.declare(self.interlock)
+        except BaseException:
+            self.close()
+            raise
+        self._gated = prepared
+
+    def __enter__(self) -> ToolGate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def effects(self) -> dict[str, EffectFunction[Any]]:
+        """The gated tools' effects, by name of the tool."""
+        return {name: gated.effect for name, gated in self._gated.items()}
+
+    @property
+    def declared(self) -> dict[str, ToolConfig | Effect]:
+        """How each gated tool is gated."""
+        return {name: gated.how for name, gated in self._gated.items()}
+
+    def is_gated(self, name: str) -> bool:
+        """Whether calls of this tool go through the gate."""
+        return name in self._gated
+
+    def argument_of_gate(self, name: str) -> str | None:
+        """The tool's argument that the gate fills in: it is dropped from what a model gives, and may be left out of the model's schema."""
+        return self._gated[name].how.idempotency_argument if name in self._gated else None
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        context: Any = None,
+        decision: str = "",
+        evidence: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """Call a gated tool once, in this thread.
+
+        Args:
+            name: the tool.
+            arguments: the tool's arguments, as the model gave them.
+            context: the framework's live object of this call; handed to the tool, never on the record.
+            decision: names the decision, such as an approval's id. A refusal stands for its decision.
+            evidence: the framework's ids, by name. They stand on the record beside the proposal and decide nothing.
+
+        Returns:
+            The answer, whatever became of it: also for arguments that cannot be taken, and for facts that cannot be read.
+
+        Raises:
+            ConfigurationError: the tool is not gated, or is async and an event loop runs in this thread (use `acall`).
+            JournalError: the journal could not do its part.
+
+        **Durable when** this returns: what was sent and what came back, or why nothing was.
+        **If the process dies** before that: `recover()`, or the next call with the same key, settles it.
+        """
+        gated = self._find(name)
+        if gated.needs_loop:
+            _refuse_inside_a_loop(name, "acall")
+        try:
+            outcome = gated.effect.submit_blocking((), **gated.given(arguments, context, decision, evidence))
+        except (BadInput, CallbackFailed) as error:
+            return not_taken(name, error)
+        return answer_of(outcome)
+
+    async def acall(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        context: Any = None,
+        decision: str = "",
+        evidence: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """As `call`, without blocking the event loop; a sync tool is called in a thread."""
+        gated = self._find(name)
+        try:
+            outcome = await gated.effect.asubmit((), **gated.given(arguments, context, decision, evidence))
+        except (BadInput, CallbackFailed) as error:
+            return not_taken(name, error)
+        return answer_of(outcome)
+
+    def recover(self, *, wait: float | timedelta | None = None) -> Recovery:
+        """Settle what a crash left open: once on start.
+
+        Raises:
+            ConfigurationError: a tool is async and an event loop runs in this thread (use `arecover`).
+
+        **Durable when** this returns: every outcome but IN_FLIGHT.
+        **If the process dies** meanwhile: the next recovery starts over from the record.
+        """
+        for name, gated in self._gated.items():
+            if gated.needs_loop:
+                _refuse_inside_a_loop(name, "arecover")
+        return self.interlock.recover(wait=wait)
+
+    async def arecover(self, *, wait: float | timedelta | None = None) -> Recovery:
+        """As `recover`, without blocking the event loop."""
+        return await self.interlock.arecover(wait=wait)
+
+    def close(self) -> None:
+        """Give up the gate, unless it is on an `Interlock` that was handed over."""
+        if self._own:
+            self.interlock.close()
+
+    def _find(self, name: str) -> GatedTool:
+        gated = self._gated.get(name)
+        if gated is None:
+            raise ConfigurationError(f"the tool {name!r} is not gated. Gated are: {', '.join(self._gated)}.")
+        return gated
+
+
+async def acall_effect(
+    effect: EffectFunction[Any],
+    arguments: Mapping[str, Any],
+    *,
+    decision: str = "",
+    evidence: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Do an effect that was declared with `@gate.effect` in a tool's stead, with a model's arguments, without blocking the event loop.
+
+    Args:
+        effect: the declared function, sync or async.
+        arguments: its arguments by name.
+        decision: names the decision, such as an approval's id. A refusal stands for its decision.
+        evidence: the framework's ids, by name. They stand on the record beside the proposal and decide nothing.
+
+    Returns:
+        The answer, whatever became of it: also for arguments that cannot be taken, and for facts that cannot be read.
+
+    Raises:
+        JournalError: the journal could not do its part.
+
+    **Durable when** this returns: what was sent and what came back, or why nothing was.
+    **If the process dies** before that: the `recover()` of the effect's `Interlock`, or the next call with the same key, settles it.
+    """
+    try:
+        outcome = await effect.asubmit((), dict(arguments), decision=decision, origin=origin_of(evidence))
+    except (BadInput, CallbackFailed) as error:
+        return not_taken(effect.name, error)
+    return answer_of(outcome)
+
+
+def _declared(config: Any) -> tuple[dict[str, ToolConfig | Effect], str]:
+    """The gated tools, and the directory of the journal."""
+    effects: dict[str, ToolConfig | Effect] = {}
+    if isinstance(config, Mapping):
+        if config and all(isinstance(how, Effect) for how in config.values()):
+            config = {"tools": config}
+        named = config.get("tools")
+        if isinstance(named, Mapping):
+            effects = {name: how for name, how in named.items() if isinstance(how, Effect)}
+            config = {**config, "tools": {name: how for name, how in named.items() if name not in effects}}
+    loaded = load(config)
+    both: dict[str, ToolConfig | Effect] = {**loaded.tools, **effects}
+    if not both:
+        raise ConfigurationError(
+            "the configuration gates no tool, so every tool would run without a gate. Name one in tools."
+        )
+    return both, loaded.journal
+
+
+def _refuse_inside_a_loop(name: str, instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigurationError(
+        f"the tool {name!r}, or one that is asked for it, is async, and an event loop runs in this thread: waiting here would stop "
+        f"the very loop that it needs. Await {instead}() instead."
+    )

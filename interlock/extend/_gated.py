@@ -1,0 +1,293 @@
+"""One gated tool: its configuration, or its `Effect`, made into one effect on an `Interlock`.
+
+Owns what of a call is payload, and which callbacks an effect gets. It must not know what a model is told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from interlock.calling import (
+    Asked,
+    Call,
+    ToolCall,
+    allowed_by,
+    budgets_of,
+    by_name,
+    condition_of,
+    conditions,
+    facts_of,
+    found_by,
+    is_async,
+    key_of,
+    run_tool,
+    takes_key,
+)
+from interlock.config import EFFECT_ID, Match, ToolConfig, instead_of
+from interlock.declaration import ExceptionTypes
+from interlock.decorator import Interlock
+from interlock.errors import BadInput, ConfigurationError
+from interlock.extend._effect import Effect, ToolFailed
+from interlock.function import EffectFunction
+from interlock.rules.values import is_text, storable
+
+log = logging.getLogger("interlock")
+
+
+class GatedTool:
+    """One gated tool: its configuration made into an effect."""
+
+    effect: EffectFunction[Any]
+
+    def __init__(self, name: str, how: ToolConfig | Effect, tools: Mapping[str, ToolCall]) -> None:
+        self.name = name
+        self.how = how
+        _known(name, "", tools)
+        self.tool = tools[name]
+        self.binds = None if how.binds is None else _paths(name, how.binds)
+        if how.idempotency_argument is None and not takes_key(self.tool):
+            if how.dedupes:
+                raise ConfigurationError(
+                    f"tool {name!r}: dedupes says that the service drops a second request with the same key, but nothing carries the key "
+                    "to it. Name the tool's argument that does: idempotency_argument."
+                )
+            if how.lookup is not None and _needs_id(how):
+                raise ConfigurationError(
+                    f"tool {name!r}: the look-up asks for {EFFECT_ID}, but the tool never gets it, so it could not be found. Name the "
+                    "tool's argument that carries it: idempotency_argument."
+                )
+        self.options, parts = _of_config(name, how, tools) if isinstance(how, ToolConfig) else _of_python(name, how)
+        self.needs_loop = is_async(self.tool) or any(asked.is_async for asked in parts.values())
+        for role, asked in parts.items():
+            self.options[role] = _callback(asked, role)
+
+    def declare(self, interlock: Interlock) -> None:
+        """Put it on a gate."""
+        how = self.how
+        rejected: ExceptionTypes = getattr(how, "rejected_on", ())
+        if how.rejected_on_error:
+            rejected = (*(rejected if isinstance(rejected, tuple) else (rejected,)), ToolFailed)
+        self.effect = interlock.effect(
+            name=self.name,
+            dedupes=how.dedupes,
+            window=how.window,
+            lookup_lag=how.lookup_lag,
+            settle_after=how.settle_after,
+            timeout=how.timeout,
+            wait=how.wait,
+            rejected_on=rejected,
+            ignore=("context",),
+            binds=None if self.binds is None else ("arguments",),
+            **self.options,
+        )(self._function())
+
+    def given(
+        self, arguments: Mapping[str, Any], context: Any, decision: str, evidence: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """A call in the form that the effect takes.
+
+        Raises:
+            BadInput: the arguments are no object with names.
+        """
+        given: Any = arguments  # a model wrote them
+        if not isinstance(given, Mapping) or not all(is_text(argument) for argument in given):
+            raise BadInput(f"the arguments are {given!r:.200}; give them by name.")
+        taken = {name: value for name, value in arguments.items() if name != self.how.idempotency_argument}
+        kwargs: dict[str, Any] = {"arguments": taken, "context": context}
+        if self.binds is not None:
+            kwargs["arguments"], kwargs["unbound"] = _split(taken, self.binds)
+        return {"kwargs": kwargs, "decision": decision, "origin": origin_of(evidence)}
+
+    def _function(self) -> Callable[..., Any]:
+        tool, argument = self.tool, self.how.idempotency_argument
+
+        def run(arguments: Mapping[str, Any], unbound: Mapping[str, Any] | None, context: Any, key: str) -> Any:
+            given = _joined(arguments, unbound)
+            if argument is not None:
+                given[argument] = key
+            return run_tool(tool, given, context, key)
+
+        if is_async(tool):
+            if self.binds is None:
+
+                async def asend(arguments: dict[str, Any], idempotency_key: str, context: Any = None) -> Any:
+                    return await run(arguments, None, context, idempotency_key)
+
+                return asend
+
+            async def asend_bound(
+                arguments: dict[str, Any], unbound: dict[str, Any], idempotency_key: str, context: Any = None
+            ) -> Any:
+                return await run(arguments, unbound, context, idempotency_key)
+
+            return asend_bound
+        if self.binds is None:
+
+            def send(arguments: dict[str, Any], idempotency_key: str, context: Any = None) -> Any:
+                return run(arguments, None, context, idempotency_key)
+
+            return send
+
+        def send_bound(
+            arguments: dict[str, Any], unbound: dict[str, Any], idempotency_key: str, context: Any = None
+        ) -> Any:
+            return run(arguments, unbound, context, idempotency_key)
+
+        return send_bound
+
+
+def _known(name: str, why: str, tools: Mapping[str, ToolCall]) -> None:
+    if name not in tools:
+        what = f"{why} asks the tool {name!r}, which" if why else f"the configuration gates the tool {name!r}, which"
+        raise ConfigurationError(f"{what} was not handed over; {instead_of(name, tools)}.")
+
+
+def _needs_id(how: ToolConfig | Effect) -> bool:
+    """Whether a look-up goes by the idempotency key; one in Python may."""
+    if isinstance(how, Effect):
+        return how.lookup is not None and not isinstance(how.lookup, type) and _names_key(how.lookup)
+    lookup = how.lookup
+    if lookup is None:
+        return False
+    asked = list(lookup.arguments.values())
+    if isinstance(lookup.found, Match):
+        asked += lookup.found.where.values()
+    return EFFECT_ID in asked
+
+
+def _names_key(function: Any) -> bool:
+    return takes_key(function)
+
+
+def _of_config(name: str, how: ToolConfig, tools: Mapping[str, ToolCall]) -> tuple[dict[str, Any], dict[str, Asked]]:
+    parts = {"key": Asked(key_of(how.key))}
+    premises = how.premises
+    permissions = [question for question in (how.allowed, how.approval) if question is not None]
+    for role, questions in (
+        ("premises", premises),
+        ("allowed", permissions),
+        ("lookup", [how.lookup] if how.lookup else []),
+    ):
+        for question in questions:
+            _known(question.tool, f"tool {name!r}: {role}", tools)
+    if premises:
+        facts = [fact for question in premises for fact in question.fields]
+        twice = sorted({fact for fact in facts if facts.count(fact) > 1})
+        if twice:
+            raise ConfigurationError(
+                f"tool {name!r}: two premises are named {', '.join(map(repr, twice))}. Name them: "
+                '"fields": {"own name": "path"}.'
+            )
+        unknown = sorted(set(how.expect) - set(facts))
+        if unknown:
+            raise ConfigurationError(
+                f"tool {name!r}: expect names {', '.join(map(repr, unknown))}, which premises does not read; it reads: {', '.join(facts)}."
+            )
+        parts["premises"] = facts_of(premises, tools)
+    elif how.expect:
+        raise ConfigurationError(f"tool {name!r}: expect without premises has nothing to judge.")
+    if permissions:
+        parts["allowed"] = allowed_by(permissions, tools)
+    if how.lookup is not None:
+        if not _needs_id(how):
+            log.warning(
+                "tool %r: the look-up does not ask for %s, so what anybody else did is found too, and taken for ours.",
+                name,
+                EFFECT_ID,
+            )
+        parts["lookup"] = found_by(how.lookup, tools)
+    if how.budget:
+        parts["budget"] = Asked(budgets_of(how.budget))
+    expect = {fact: condition_of(said) for fact, said in how.expect.items()}
+    return ({"expect": expect} if expect else {}), parts
+
+
+def _of_python(name: str, how: Effect) -> tuple[dict[str, Any], dict[str, Asked]]:
+    roles = ("key", "premises", "allowed", "budget", "lookup", "settlement", "references")
+    parts = {
+        role: by_name(getattr(how, role), role=role, tool=name) for role in roles if getattr(how, role) is not None
+    }
+    options: dict[str, Any] = {
+        "not_sent_on": how.not_sent_on,
+        "in_use_on": how.in_use_on,
+        "classify": how.classify,
+        "watch_for": how.watch_for,
+    }
+    if how.expect is not None:
+        options["expect"] = conditions(how.expect)
+    return options, parts
+
+
+def _callback(asked: Asked, role: str) -> Callable[..., Any]:
+    """A callback of a call as one that an effect takes."""
+    of = asked.of
+    if role == "key":
+
+        def key(arguments: Any, unbound: Any = None) -> Any:
+            return of(Call(_joined(arguments, unbound)))
+
+        return key
+    if role in ("settlement", "references"):
+        if asked.is_async:
+
+            async def alater(
+                arguments: Any, idempotency_key: str, value: Any, unbound: Any = None, context: Any = None
+            ) -> Any:
+                return await of(Call(_joined(arguments, unbound), context, idempotency_key, value))
+
+            return alater
+
+        def later(arguments: Any, idempotency_key: str, value: Any, unbound: Any = None, context: Any = None) -> Any:
+            return of(Call(_joined(arguments, unbound), context, idempotency_key, value))
+
+        return later
+    if asked.is_async:
+
+        async def anow(arguments: Any, idempotency_key: str, unbound: Any = None, context: Any = None) -> Any:
+            return await of(Call(_joined(arguments, unbound), context, idempotency_key))
+
+        return anow
+
+    def now(arguments: Any, idempotency_key: str, unbound: Any = None, context: Any = None) -> Any:
+        return of(Call(_joined(arguments, unbound), context, idempotency_key))
+
+    return now
+
+
+def _paths(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise ConfigurationError(f"tool {name!r}: binds= is one text; give a list of names: [{given!r}].")
+    listed = tuple(given)
+    if not listed:
+        raise ConfigurationError(
+            f"tool {name!r}: binds= is empty, so any call would count as the same. Name arguments."
+        )
+    nested = [path for path in listed if "." in path]
+    if nested:
+        raise ConfigurationError(f"tool {name!r}: binds= names {nested[0]!r}; name whole arguments, not parts of them.")
+    return listed
+
+
+def _split(arguments: Mapping[str, Any], bound: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    return (
+        {name: value for name, value in arguments.items() if name in bound},
+        {name: value for name, value in arguments.items() if name not in bound},
+    )
+
+
+def _joined(arguments: Mapping[str, Any], unbound: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {**arguments, **(unbound or {})}
+
+
+def origin_of(evidence: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The framework's ids, in a form that can always be written: they must never be the reason why a call is not taken."""
+    if not evidence:
+        return None
+    kept = {
+        storable(str(name)): value if isinstance(value, bool | int) and abs(value) < 2**53 else storable(str(value))
+        for name, value in evidence.items()
+        if value is not None and value != ""
+    }
+    return kept or None

@@ -1,0 +1,202 @@
+"""Parameters: what a tool says it takes, and whether a configuration hands it anything else.
+
+Owns the check of a configuration against the tools' own schemas, and the schema that a model sees. It must not know what an argument means.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from interlock.callbacks import KEY_ARGUMENT, RESULT_ARGUMENT
+from interlock.config import ArgumentValue, Expectation, Match, Question, ToolConfig, instead_of
+from interlock.errors import ConfigurationError
+from interlock.extend._effect import Effect
+from interlock.rules.premises import Condition
+
+
+class Parameters(NamedTuple):
+    """What a tool takes.
+
+    Attributes:
+        names: its arguments.
+        takes_any: whether it takes others, too.
+        schema: the JSON Schema of its arguments, if it has one; paths into them are followed as far as it tells.
+        filled: arguments that no model gives and no path of a configuration may lead to; `idempotency_argument` may name one of them.
+    """
+
+    names: tuple[str, ...]
+    takes_any: bool = False
+    schema: Mapping[str, Any] | None = None
+    filled: tuple[str, ...] = ()
+
+    @classmethod
+    def of_schema(cls, schema: Any, *, filled: tuple[str, ...] = ()) -> Parameters:
+        """The parameters that a JSON Schema of arguments tells; a schema that lists none may stand for any."""
+        properties = schema.get("properties") if isinstance(schema, Mapping) else None
+        if not isinstance(properties, Mapping):
+            return cls((), True, None, filled)
+        is_open = bool(schema.get("additionalProperties")) or "patternProperties" in schema
+        return cls(tuple(map(str, properties)), is_open, schema, filled)
+
+
+class Handed(NamedTuple):
+    """One place of a configuration that names an argument of a tool."""
+
+    tool: str
+    path: str
+    option: str
+
+
+def check_arguments(name: str, how: ToolConfig | Effect, of: Mapping[str, Parameters]) -> None:
+    """What a configuration hands a tool must be something that the tool takes, as far as its schema tells.
+
+    Args:
+        name: the gated tool.
+        how: its configuration.
+        of: the parameters of the tools, by name; of one that is not there nothing is known.
+
+    Raises:
+        ConfigurationError: a tool has no such argument, or the key is made of what is made from the key.
+    """
+    own = of.get(name)
+    filled = {how.idempotency_argument, *(own.filled if own is not None else ())} - {None}
+    if isinstance(how, ToolConfig):
+        for path in how.key:
+            if path.partition(".")[0] in filled:
+                raise ConfigurationError(
+                    f"tool {name!r}: the key cannot be made of {path!r}, which the gate fills in from the key."
+                )
+    for tool, path, option in _handed(name, how):
+        known = of.get(tool)
+        if known is None or known.takes_any or (option == "idempotency_argument" and path in known.filled):
+            continue
+        missing = _missing(known, path)
+        if missing is not None:
+            step, choices = missing
+            raise ConfigurationError(
+                f"tool {name!r}: {option} names {path!r}, which {tool!r} does not take; "
+                f"{instead_of(step, choices, there_are='it takes')}."
+            )
+    if isinstance(how, Effect) and own is not None and not own.takes_any:
+        _check_callbacks(name, how, own)
+
+
+def _check_callbacks(name: str, how: Effect, own: Parameters) -> None:
+    offered = {*own.names, *own.filled, KEY_ARGUMENT, "context"}
+    for role in ("key", "premises", "allowed", "budget", "lookup", "settlement", "references"):
+        callback = getattr(how, role)
+        more = {RESULT_ARGUMENT} if role in ("settlement", "references") else set()
+        for named in _required(callback):
+            if named not in offered | more:
+                raise ConfigurationError(
+                    f"tool {name!r}: {role}= takes {named!r}, which is no argument of the tool; "
+                    f"{instead_of(named, own.names, there_are='it takes')}."
+                )
+
+
+def _required(callback: Callable[..., Any] | None) -> list[str]:
+    """The parameters of a callback that have no default."""
+    if callback is None:
+        return []
+    try:
+        parameters = inspect.signature(callback).parameters.values()
+    except (TypeError, ValueError):
+        return []  # refused where it is made into a callback of an effect
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+
+
+def _handed(name: str, how: ToolConfig | Effect) -> Iterator[Handed]:
+    if how.idempotency_argument is not None:
+        yield Handed(name, how.idempotency_argument, "idempotency_argument")
+    for argument in how.binds or ():
+        yield Handed(name, argument, "binds")
+    if isinstance(how, Effect):
+        for fact, said in (how.expect or {}).items():
+            for argument in said.takes if isinstance(said, Condition) else ():
+                if argument != "arguments":
+                    yield Handed(name, argument, f"expect.{fact}")
+        return
+    for path in how.key:
+        yield Handed(name, path, "key")
+    for rule in how.budget:
+        for given in [] if isinstance(rule.key, str) else rule.key:
+            yield from _source(name, given, "budget.key")
+        yield from _source(name, rule.limit, "budget.limit")
+        yield from _source(name, rule.amount, "budget.amount")
+    for fact, expected in how.expect.items():
+        for option in sorted(Expectation.model_fields):
+            given = getattr(expected, option)
+            if isinstance(given, ArgumentValue):
+                yield Handed(name, given.argument, f"expect.{fact}.{option}")
+    for option, question in _questions(how):
+        for argument, given in question.arguments.items():
+            yield Handed(question.tool, argument, f"{option}.arguments")
+            yield from _source(name, given, f"{option}.arguments")
+    if how.lookup is not None and isinstance(how.lookup.found, Match):
+        for given in how.lookup.found.where.values():
+            yield from _source(name, given, "lookup.found.where")
+
+
+def _questions(how: ToolConfig) -> Iterator[tuple[str, Question]]:
+    for question in how.premises:
+        yield "premises", question
+    for option, asked in (("lookup", how.lookup), ("allowed", how.allowed), ("approval", how.approval)):
+        if asked is not None:
+            yield option, asked
+
+
+def _source(name: str, given: Any, option: str) -> Iterator[Handed]:
+    if isinstance(given, ArgumentValue):
+        yield Handed(name, given.argument, option)
+    elif isinstance(given, str) and not given.startswith("$"):
+        yield Handed(name, given, option)
+
+
+def _missing(known: Parameters, path: str) -> tuple[str, tuple[str, ...]] | None:
+    """The first step of a path that is not there, and what is there instead; None if it is there or nobody can tell."""
+    first, *further = path.split(".")
+    if first not in known.names:
+        return first, known.names
+    root = known.schema or {}
+    node = _resolved(root.get("properties", {}).get(first), root)
+    for step in further:
+        if node.get("type") == "array" and step.isdecimal():
+            node = _resolved(node.get("items"), root)
+            continue
+        properties = node.get("properties")
+        if not isinstance(properties, Mapping) or node.get("additionalProperties") or "patternProperties" in node:
+            return None
+        if step not in properties:
+            return step, tuple(map(str, properties))
+        node = _resolved(properties[step], root)
+    return None
+
+
+def _resolved(node: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A part of a schema behind its reference; what comes in several forms tells nothing."""
+    if not isinstance(node, Mapping):
+        return {}
+    reference = node.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/"):
+        found: Any = root
+        for step in reference[2:].split("/"):
+            found = found.get(step) if isinstance(found, Mapping) else None
+        node = found if isinstance(found, Mapping) else {}
+    return {} if any(form in node for form in ("anyOf", "oneOf", "allOf", "$ref")) else node
+
+
+def without_argument(schema: Any, argument: str | None) -> Any:
+    """A JSON Schema of arguments without the one that the gate fills in, for the model; the schema itself if it has no such argument."""
+    if argument is None or not isinstance(schema, Mapping) or argument not in (schema.get("properties") or {}):
+        return schema
+    left = {**schema, "properties": {name: said for name, said in schema["properties"].items() if name != argument}}
+    if isinstance(schema.get("required"), list):
+        left["required"] = [name for name in schema["required"] if name != argument]
+    return left
