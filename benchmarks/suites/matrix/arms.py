@@ -31,7 +31,7 @@ APPROVAL = "approval"
 """Metadata that every arm writes on a refund: which approved case it is for."""
 
 SDK_RETRIES = 2
-"""The SDK's own default (github.com/stripe/stripe-python, README, "Configuring automatic retries"); a 409 of two at once is retried by it."""
+"""The SDK's own default (README of stripe-python, "Configuring automatic retries"); it retries a 409 of two at once."""
 
 PATIENCE_S = 20.0
 
@@ -112,7 +112,7 @@ def refund_of(gate: Interlock, job: Job, *, asynchronous: bool = False) -> Strip
     from interlock.targets.stripe import Approval, stripe_refund
 
     approvals = job.approvals
-    return stripe_refund(
+    made: StripeRefund[Any] = stripe_refund(
         gate,
         client_of(job),
         key=lambda case: f"refund:{case.order}",
@@ -124,6 +124,7 @@ def refund_of(gate: Interlock, job: Job, *, asynchronous: bool = False) -> Strip
         wait=PATIENCE_S,
         asynchronous=asynchronous,  # type: ignore[call-overload]
     )
+    return made
 
 
 def case_of(job: Job) -> dict[str, str]:
@@ -133,7 +134,9 @@ def case_of(job: Job) -> dict[str, str]:
 
 def note_seen(job: Job) -> None:
     """Keep which refunds were there when the refund was decided, for every arm: a decision is made on something."""
-    page = client_of(job.model_copy(update={"die": None})).v1.refunds.list({"payment_intent": job.payment, "limit": 100})
+    page = client_of(job.model_copy(update={"die": None})).v1.refunds.list(
+        {"payment_intent": job.payment, "limit": 100}
+    )
     job.save("seen", [one.id for one in page.auto_paging_iter()])
 
 

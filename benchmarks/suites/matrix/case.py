@@ -14,7 +14,18 @@ from pydantic import BaseModel, ConfigDict
 from benchmarks.harness.stripe_wire import Death, Door
 from benchmarks.suites.e2e.case import LOCAL_SETTLE_AFTER_S, Answer, Approvals
 
-__all__ = ["AMOUNT_MINOR", "ARMS", "CAP_MINOR", "TOOL", "UNRELATED_MINOR", "Answer", "Approvals", "ArmName", "Job", "Moment"]
+__all__ = [
+    "AMOUNT_MINOR",
+    "ARMS",
+    "CAP_MINOR",
+    "TOOL",
+    "UNRELATED_MINOR",
+    "Answer",
+    "Approvals",
+    "ArmName",
+    "Job",
+    "Moment",
+]
 
 ArmName = Literal["default", "hand_check", "interlock"]
 ARMS: tuple[ArmName, ...] = ("default", "hand_check", "interlock")

@@ -92,5 +92,6 @@ class Kept:
             ) from error
         if self.head and self.head.get("service") != service:
             raise CannotRun(
-                f"{self.file} holds cells of the {self.head.get('service')} service; name another file with --cells, or begin anew with --fresh"
+                f"{self.file} holds cells of the {self.head.get('service')} service; name another file with --cells, or "
+                "begin anew with --fresh"
             )

@@ -56,7 +56,12 @@ def draw(content: Mapping[str, Any]) -> str:
         f"<title>{escape(str(content['report']['title']))}</title>",
         f"<style>{STYLE}</style>",
         f'<rect class="page" width="{width}" height="{height}"/>',
-        _text(PAD, 24, "What the payment service holds after the same accidents, by framework and by who guards the refund", "b"),
+        _text(
+            PAD,
+            24,
+            "What the payment service holds after the same accidents, by framework and by who guards the refund",
+            "b",
+        ),
     ]
     for number, row in enumerate(BY_NAME):
         for line, word in enumerate(HEADINGS.get(row, (row,))):
@@ -93,7 +98,9 @@ def draw(content: Mapping[str, Any]) -> str:
 
 def _cell(x: int, y: int, own: Sequence[Mapping[str, Any]]) -> list[str]:
     verdict = _verdict(own)
-    drawn = [f'<rect class="{verdict or "none"}" x="{x + 2}" y="{y + 1}" width="{CELL_W - 4}" height="{LINE - 2}" rx="3"/>']
+    drawn = [
+        f'<rect class="{verdict or "none"}" x="{x + 2}" y="{y + 1}" width="{CELL_W - 4}" height="{LINE - 2}" rx="3"/>'
+    ]
     if verdict:
         drawn.append(_text(x + CELL_W // 2, y + 15, f"{SIGNS[verdict]} {_money(own)}", "mid"))
     return drawn
@@ -109,7 +116,7 @@ def _money(own: Sequence[Mapping[str, Any]]) -> str:
     """What was refunded; where repetitions differ, from least to most, and in how many the worst came."""
     amounts = sorted({int(cell["money_minor"]) for cell in own})
     bad = sum(cell["verdict"] != "held" for cell in own)
-    told = "–".join(f"${amount // 100}" for amount in dict.fromkeys((amounts[0], amounts[-1])))
+    told = " to ".join(f"${amount // 100}" for amount in dict.fromkeys((amounts[0], amounts[-1])))
     return f"{told} ({bad}/{len(own)})" if 0 < bad < len(own) else told
 
 
@@ -124,7 +131,11 @@ def _bar(x: int, y: int, arm: str, median: float | None, most: float) -> list[st
 
 
 def _median(cells: Iterable[Mapping[str, Any]], name: str, arm: str) -> float | None:
-    taken = [float(one["settle_s"]) for one in cells if (one["framework"], one["arm"]) == (name, arm) and one["settle_s"] is not None]
+    taken = [
+        float(one["settle_s"])
+        for one in cells
+        if (one["framework"], one["arm"]) == (name, arm) and one["settle_s"] is not None
+    ]
     return statistics.median(taken) if taken else None
 
 

@@ -1,4 +1,4 @@
-"""The rows: what happens to a case, and what the service must hold in the end. Each is a small play on a stage; no row knows a framework."""
+"""The rows: what happens to a case, and what the service must hold in the end. Each is a small play; no row knows a framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks matrix`: the same rows in every framework with every arm; plays what is missing, judges, reports on everything kept.
+"""`python -m benchmarks matrix`: the same rows in every framework with every arm; plays what is missing, reports on what is kept.
 
 A run that was interrupted continues: asked again, it plays the cells that are not in its file yet. Asked for what is all there, it only
 draws the report again.
@@ -347,7 +347,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arm", action="append", choices=ARMS, help="only this arm; repeatable")
     parser.add_argument("--row", action="append", choices=[*BY_NAME, *GROUPS], help="only this row; repeatable")
     parser.add_argument("--reps", type=int, help=f"repetitions of each cell; default {REPETITIONS}")
-    parser.add_argument("--cells", type=Path, help="the file of finished cells; default one for each service in .scratch/")
+    parser.add_argument(
+        "--cells", type=Path, help="the file of finished cells; default one for each service in .scratch/"
+    )
     parser.add_argument("--fresh", action="store_true", help="move finished cells away and begin anew")
     stripe_place.add_arguments(parser)
 
