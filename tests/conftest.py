@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
@@ -24,11 +23,3 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 def root() -> Path:
     """Return the checkout's top directory."""
     return ROOT
-
-
-@pytest.fixture(autouse=True)
-def audible_log() -> None:
-    """Each test hears the gate's log: the benchmarks' arms mute it for their own process, and a test may have imported one of them."""
-    log = logging.getLogger("interlock")
-    log.setLevel(logging.NOTSET)
-    log.disabled = False

@@ -211,7 +211,7 @@ def test_each_measure_can_fail() -> None:
     assert failing([*all_held(), cell(COUNTED[0], "interlock", verdict=Verdict.VIOLATED)]) == {
         " rows held, in every repetition"
     }
-    assert failing(all_held(attempts=3)) == {" worker processes of a case, at most"}
+    assert failing(all_held(attempts=3)) == {" attempts at the refund of a case, at most"}
     assert failing(all_held(receipt_verified=False)) == {" receipts that verify from the JSON alone"}
     slow = failing(all_held(closed_s=0.34))
     assert slow == {"crash to closed, interlock to hand_check, ratio of the medians"}

@@ -6,7 +6,6 @@ engine's (an activity, a step), as its user would write it; what the case came t
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -57,8 +56,6 @@ class GatedArm:
             ...
             answer = arm.answer(value_of_workflow, attempts=..., ids=...)
 
-    The log is muted, as it says what the table says: call `mute_log` in the worker's main.
-
     Args:
         job: As this process was handed it: its `door`, `die` and `passed_s` are of this process, never of an earlier one.
         client: Made with `connect(job.door, die=job.die)`.
@@ -105,11 +102,6 @@ class GatedArm:
             answer = answer_of(recorded).model_copy(update={"status": status, "refund": refund_id(reported)})
         details = {**answer.details, "asked_minor": decision.amount_minor, **more}
         return answer.model_copy(update={"details": details, "retry_after_s": None})
-
-
-def mute_log() -> None:
-    """Silence the gate's log in this process: beside a progress display it would only be noise."""
-    logging.getLogger("interlock").setLevel(logging.CRITICAL)
 
 
 def gated(job: Job, decision: Decision, client: stripe.StripeClient) -> Answer:

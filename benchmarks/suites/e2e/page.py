@@ -58,6 +58,7 @@ def report(engine: Engine, cells: Sequence[Cell]) -> Report:
         notes=[
             "crash_to_closed_s counts from the kernel's report of the worker's death to the answer of the worker that closed the case: "
             "what people do in the outage, the new process's start and its imports are in it, for every arm.",
+            "attempts are those at the refund, by the engine's own count where it keeps one, else the worker processes.",
             "Where a check fails at recovery the gate does not trust an absent refund at once; its declared pause is in the time.",
             "Every object at the service carries the run and the cell in its metadata. No arm reads these.",
             *emulated,
@@ -164,7 +165,7 @@ def _attempts(cells: Sequence[Cell]) -> Iterator[Measure]:
         if own:
             ours = arm == "interlock"
             yield Measure(
-                name=f"{arm}: worker processes of a case, at most",
+                name=f"{arm}: attempts at the refund of a case, at most",
                 value=max(own),
                 unit="attempts",
                 wanted=str(MOST_ATTEMPTS_WANTED) if ours else None,

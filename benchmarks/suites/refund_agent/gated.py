@@ -5,7 +5,6 @@ The three functions differ only in what they declare about the service. The repo
 
 from __future__ import annotations
 
-import logging
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,9 +20,6 @@ from benchmarks.suites.refund_agent.crash import Died, Manner, Point
 from interlock import Interlock, Outcome, Status, Verdict, equals, tolerates, unchanged
 from interlock.errors import SimulatedCrash
 from interlock.ports import SystemClock, Uptime
-
-# The gate's log says what the table says; beside a progress display it would only be noise.
-logging.getLogger("interlock").setLevel(logging.CRITICAL)
 
 WINDOW = timedelta(hours=24)
 ASK_AGAIN = 20

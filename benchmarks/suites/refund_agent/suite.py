@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.harness import meta, stripe_place
 from benchmarks.harness.document import Cell, Document
+from benchmarks.harness.log import muted
 from benchmarks.harness.progress import Progress
 from benchmarks.harness.stripe_place import StripePlace, money_of
 from benchmarks.harness.suite import Options, Suite
@@ -34,6 +35,7 @@ def run(options: Options, progress: Progress) -> Document:
     with (
         tempfile.TemporaryDirectory(prefix="refund-agent-") as scratch,
         stripe_place.open_place(options.more) as service,
+        muted(),
     ):
         left_out = [] if service.is_local else sorted({row.name for row, _, _ in plan if row.local_only})
         plan = [play for play in plan if play[0].name not in left_out]

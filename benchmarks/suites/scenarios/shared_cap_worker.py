@@ -26,6 +26,7 @@ from pydantic import BaseModel
 if TYPE_CHECKING:
     from interlock import Interlock
 
+from benchmarks.harness import log
 from benchmarks.harness.stripe_wire import Death, Door, connect
 from benchmarks.harness.supervisor import live_with_supervisor
 
@@ -116,11 +117,8 @@ def declare(gate: Interlock, job: Job, client: stripe.StripeClient) -> Any:
 
 def interlock(job: Job, client: stripe.StripeClient) -> dict[str, Any]:
     """The gate; after a crash the same call settles what the dead worker left."""
-    import logging
-
     from interlock import Interlock
 
-    logging.getLogger("interlock").setLevel(logging.CRITICAL)  # it says what the table says
     with Interlock(job.directory / "interlock") as gate:
         refund = declare(gate, job, client)
         deadline = time.monotonic() + PATIENCE_S
@@ -144,6 +142,7 @@ ARMS = {"no_check": no_check, "file_lock": file_lock, "interlock": interlock}
 def main() -> None:
     """Read the job, get ready, begin when told, answer."""
     live_with_supervisor()
+    log.mute()
     gc.disable()  # a collection that happens to fall into one arm's start must not decide a comparison
     line = sys.stdin.readline()
     if not line:

@@ -8,6 +8,7 @@ import sys
 
 import stripe
 
+from benchmarks.harness import log
 from benchmarks.harness.supervisor import live_with_supervisor
 from benchmarks.suites.e2e.case import Answer
 from benchmarks.suites.scenarios.job import Job
@@ -18,6 +19,7 @@ MODULE = "benchmarks.suites.scenarios.worker"
 def main() -> None:
     """Read the job, do it, answer."""
     live_with_supervisor()
+    log.mute()
     gc.disable()
     line = sys.stdin.readline()
     if line:

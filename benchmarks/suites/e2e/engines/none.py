@@ -7,12 +7,12 @@ worker 2:            decision.json -> carry out -> answer
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import sys
 from pathlib import Path
 from typing import ClassVar
 
+from benchmarks.harness import log
 from benchmarks.harness.supervisor import Supervisor, Worker, live_with_supervisor
 from benchmarks.suites.e2e.arms import carry_out
 from benchmarks.suites.e2e.case import NO_DECISION, Answer, Decision, Job
@@ -40,11 +40,11 @@ class ENGINE(Engine):
 def main() -> None:
     """Read the job, do what is left of it, answer."""
     live_with_supervisor()
+    log.mute()
     # As `timeit` does: a collection that happens to fall into one arm's start must not decide a comparison.
     gc.disable()
     line = sys.stdin.readline()
     if line:
-        logging.getLogger("interlock").setLevel(logging.CRITICAL)  # it says what the table says
         print(work(Job.model_validate_json(line)).model_dump_json(), flush=True)
 
 

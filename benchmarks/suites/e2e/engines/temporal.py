@@ -60,11 +60,8 @@ class ENGINE(Engine):
         kept = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="temporal-")))
         port = free_port()
         self._address = f"127.0.0.1:{port}"
-        server = Server(
-            [str(binary), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
-            + ["--db-filename", str(kept / "server.db"), "--log-level", "error"],
-            cwd=kept,
-        )
+        options = f"server start-dev --headless --ip 127.0.0.1 --port {port} --log-level error"
+        server = Server([str(binary), *options.split(), "--db-filename", str(kept / "server.db")], cwd=kept)
         self._open.callback(server.close)
         server.wait_ready(lambda: asyncio.run(_answers(self._address)))
         return self
