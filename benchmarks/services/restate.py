@@ -53,7 +53,97 @@ def find_server() -> Path | None:
     return Path(found) if found else None
 
 
-class RestateServer:
+class RestateDoors:
+    """What is asked of a running server.
+
+    Args:
+        ingress: where its invocations come in.
+        admin: where it is administered.
+    """
+
+    def __init__(self, ingress: str, admin: str) -> None:
+        self.ingress = ingress
+        self.admin = admin
+
+    def version(self) -> str:
+        """Its version, as it says."""
+        return str(self._ask(self.admin, "GET", "/version")["version"])
+
+    def register(self, url: str) -> None:
+        """Make the services known that are served at `url`; again, too.
+
+        Raises:
+            RestateError: nobody serves there, or the server does not take it.
+        """
+        self._ask(self.admin, "POST", "/deployments", {"uri": url, "force": True})
+
+    def call(
+        self,
+        path: str,
+        body: Any = None,
+        *,
+        idempotency_key: str = "",
+        timeout_s: float = 60.0,
+    ) -> tuple[int, Any]:
+        """Invoke `service/handler`, or `object/key/handler`, and wait for its result.
+
+        Returns:
+            The HTTP status, and the result; of a failure what the ingress says of it.
+        """
+        headers = {"idempotency-key": idempotency_key} if idempotency_key else {}
+        return _request(self.ingress, "POST", f"/{path}", body, headers, timeout_s)
+
+    def send(self, path: str, body: Any = None, *, idempotency_key: str = "") -> str:
+        """Invoke it without waiting; returns the invocation's id.
+
+        Raises:
+            RestateError: it was not taken.
+        """
+        headers = {"idempotency-key": idempotency_key} if idempotency_key else {}
+        status, told = _request(self.ingress, "POST", f"/{path}/send", body, headers, 30.0)
+        if status >= http.client.BAD_REQUEST:
+            raise RestateError(f"{path}: {status} {told}")
+        return str(told["invocationId"])
+
+    def attach(self, invocation: str, *, timeout_s: float = 60.0) -> tuple[int, Any]:
+        """Wait for the result of an invocation: the HTTP status, and the result."""
+        return _request(self.ingress, "GET", f"/restate/invocation/{invocation}/attach", None, {}, timeout_s)
+
+    def attach_workflow(self, name: str, key: str, *, timeout_s: float = 60.0) -> tuple[int, Any]:
+        """Wait for the result of a workflow: the HTTP status, and the result."""
+        return _request(self.ingress, "GET", f"/restate/workflow/{name}/{key}/attach", None, {}, timeout_s)
+
+    def cancel(self, invocation: str) -> None:
+        """Ask an invocation to stop: its next wait ends with a terminal error."""
+        self._ask(self.admin, "PATCH", f"/invocations/{invocation}/cancel")
+
+    def restart(self, invocation: str) -> str:
+        """Run a completed invocation anew from its input; returns the new one's id."""
+        told = self._ask(self.admin, "PATCH", f"/invocations/{invocation}/restart-as-new")
+        return str(told["new_invocation_id"])
+
+    def query(self, statement: str) -> list[dict[str, Any]]:
+        """Rows of its introspection tables (`sys_invocation`, `sys_journal`, ...)."""
+        headers = {"accept": "application/json"}
+        status, told = _request(self.admin, "POST", "/query", {"query": statement}, headers, 10.0)
+        if status >= http.client.BAD_REQUEST:
+            raise RestateError(f"{statement}: {status} {told}")
+        return list(told["rows"])
+
+    def _ask(self, door: str, method: str, path: str, body: Any = None) -> Any:
+        status, told = _request(door, method, path, body, {}, 30.0)
+        if status >= http.client.BAD_REQUEST:
+            raise RestateError(f"{method} {path}: {status} {told}")
+        return told
+
+    def _is_up(self, door: str, path: str) -> bool:
+        try:
+            return _request(door, "GET", path, None, {}, 2.0)[0] == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+class RestateServer(RestateDoors):
     """A server with its data in `directory`, on ports of its own. Used with `with`.
 
     Args:
@@ -69,8 +159,7 @@ class RestateServer:
         self._settings = dict(settings or {})
         self._ports = free_ports(3)
         self._shepherd: subprocess.Popen[bytes] | None = None
-        self.ingress = f"http://127.0.0.1:{self._ports[0]}"
-        self.admin = f"http://127.0.0.1:{self._ports[1]}"
+        super().__init__(f"http://127.0.0.1:{self._ports[0]}", f"http://127.0.0.1:{self._ports[1]}")
 
     def __enter__(self) -> Self:
         self.start()
@@ -133,79 +222,6 @@ class RestateServer:
         shepherd.stdin.close()
         shepherd.wait()
         shepherd.stdout.close()
-
-    def version(self) -> str:
-        """Its version, as it says."""
-        return str(self._ask(self.admin, "GET", "/version")["version"])
-
-    def register(self, url: str) -> None:
-        """Make the services known that are served at `url`; again, too.
-
-        Raises:
-            RestateError: nobody serves there, or the server does not take it.
-        """
-        self._ask(self.admin, "POST", "/deployments", {"uri": url, "force": True})
-
-    def call(
-        self,
-        path: str,
-        body: Any = None,
-        *,
-        idempotency_key: str = "",
-        timeout_s: float = 60.0,
-    ) -> tuple[int, Any]:
-        """Invoke `service/handler`, or `object/key/handler`, and wait for its result.
-
-        Returns:
-            The HTTP status, and the result; of a failure what the ingress says of it.
-        """
-        headers = {"idempotency-key": idempotency_key} if idempotency_key else {}
-        return _request(self.ingress, "POST", f"/{path}", body, headers, timeout_s)
-
-    def send(self, path: str, body: Any = None, *, idempotency_key: str = "") -> str:
-        """Invoke it without waiting; returns the invocation's id.
-
-        Raises:
-            RestateError: it was not taken.
-        """
-        headers = {"idempotency-key": idempotency_key} if idempotency_key else {}
-        status, told = _request(self.ingress, "POST", f"/{path}/send", body, headers, 30.0)
-        if status >= http.client.BAD_REQUEST:
-            raise RestateError(f"{path}: {status} {told}")
-        return str(told["invocationId"])
-
-    def attach(self, invocation: str, *, timeout_s: float = 60.0) -> tuple[int, Any]:
-        """Wait for the result of an invocation: the HTTP status, and the result."""
-        return _request(self.ingress, "GET", f"/restate/invocation/{invocation}/attach", None, {}, timeout_s)
-
-    def cancel(self, invocation: str) -> None:
-        """Ask an invocation to stop: its next wait ends with a terminal error."""
-        self._ask(self.admin, "PATCH", f"/invocations/{invocation}/cancel")
-
-    def restart(self, invocation: str) -> str:
-        """Run a completed invocation anew from its input; returns the new one's id."""
-        told = self._ask(self.admin, "PATCH", f"/invocations/{invocation}/restart-as-new")
-        return str(told["new_invocation_id"])
-
-    def query(self, statement: str) -> list[dict[str, Any]]:
-        """Rows of its introspection tables (`sys_invocation`, `sys_journal`, ...)."""
-        headers = {"accept": "application/json"}
-        status, told = _request(self.admin, "POST", "/query", {"query": statement}, headers, 10.0)
-        if status >= http.client.BAD_REQUEST:
-            raise RestateError(f"{statement}: {status} {told}")
-        return list(told["rows"])
-
-    def _ask(self, door: str, method: str, path: str, body: Any = None) -> Any:
-        status, told = _request(door, method, path, body, {}, 30.0)
-        if status >= http.client.BAD_REQUEST:
-            raise RestateError(f"{method} {path}: {status} {told}")
-        return told
-
-    def _is_up(self, door: str, path: str) -> bool:
-        try:
-            return _request(door, "GET", path, None, {}, 2.0)[0] == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
 
 
 def _request(

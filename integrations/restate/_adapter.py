@@ -12,15 +12,16 @@ replayed. It must not know order, journal or clocks; those are the gate's. Retry
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from restate.exceptions import RetryableError, TerminalError
 from restate.extensions import current_context
 
-from interlock import BadInput, ConfigurationError, Interlock, Outcome, Status
+from interlock import BadInput, ConfigurationError, Interlock, Outcome, Proposal, Status
 from interlock.extend import EffectFunction
 
 REFUSED = 412
@@ -40,8 +41,22 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 log = logging.getLogger("interlock")
 
 
+@runtime_checkable
+class Declared(Protocol):
+    """What `gated` takes: a function declared with `@gate.effect`, or a ready-made effect such as `stripe_refund(...)`."""
+
+    name: str
+    gate: Interlock
+
+    def proposal(self, *args: Any, **kwargs: Any) -> Proposal:
+        """The decided call."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The call."""
+
+
 def gated(
-    effect: EffectFunction[Any],
+    effect: Declared,
     *,
     run: str = "",
     decision: str = "",
@@ -55,7 +70,7 @@ def gated(
             return await ctx.run_typed("refund", gated(refund_money), order=ctx.key(), amount=amount)
 
     Args:
-        effect: a function declared with `@gate.effect`, sync or async; a sync one is called in a thread.
+        effect: a function declared with `@gate.effect`, or a ready-made effect; what is not async is called in a thread.
         run: the run's name, for the record; Restate does not tell it.
         decision: names the decision, e.g. an approval's id. A refusal stands for its decision; a new one is judged anew.
         seen: the facts as the decider saw them, as an earlier run returned them; by default they are read now.
@@ -75,21 +90,38 @@ def gated(
     **Durable when** the run has its result: what was sent and what came back.
     **If the process dies** before that: Restate's next attempt settles it, from the record; so does recovery when the application starts.
     """
-    if not isinstance(effect, EffectFunction):
+    if not isinstance(effect, Declared):
         raise ConfigurationError(
             f"gated() takes a function declared with @gate.effect, not {effect!r}. Its arguments go to ctx.run_typed(): "
             'ctx.run_typed("refund", gated(refund), order=..., amount=...).'
         )
+    decided: dict[str, Any] = {"decision": decision, "seen": seen, "wait": wait}
 
     async def do(*args: Any, **kwargs: Any) -> Any:
         try:
-            outcome = await effect.asubmit(args, kwargs, decision=decision, seen=seen, wait=wait, origin=_ids(run))
+            if isinstance(effect, EffectFunction):
+                outcome = await effect.asubmit(args, kwargs, **decided, origin=_ids(run))
+            else:
+                outcome = await _ready_made(effect, args, kwargs, decided, run)
         except BadInput as error:  # the same arguments come again with every attempt
             raise TerminalError(f"REFUSED:bad_input: {error}", BAD_INPUT) from error
-        return result_of(outcome, effect)
+        return result_of(outcome, effect.gate.effects[effect.name])
 
     do.__name__ = do.__qualname__ = effect.name
     return do
+
+
+async def _ready_made(
+    effect: Declared, args: tuple[Any, ...], kwargs: Mapping[str, Any], decided: Mapping[str, Any], run: str
+) -> Outcome:
+    said = {name: value for name, value in decided.items() if value not in (None, "")}
+    if effect.gate.effects[effect.name].is_coroutine:
+        outcome: Outcome = await effect(*args, **kwargs, **said)
+        return outcome
+    wait = said.pop("wait", None)
+    # It reads the approval and the facts, and may block.
+    proposal = await asyncio.to_thread(effect.proposal, *args, **kwargs, **said)
+    return await effect.gate.asubmit(proposal._replace(origin={**(proposal.origin or {}), **_ids(run)}), wait=wait)
 
 
 def result_of(outcome: Outcome, effect: EffectFunction[Any]) -> Any:

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stripe
 from restate import TerminalError
 from restate.exceptions import RetryableError
 
+from benchmarks.services.stripe import LocalStripe
 from interlock import ConfigurationError, Interlock, JournalError, NotSent, OutcomeError, Rejected
 from interlock.integrations.restate import AMBIGUOUS, BAD_INPUT, FAILED
 from interlock.restate import gated, recovering
+from interlock.targets.stripe import stripe_refund
 from interlock.testing.ledger import RefundService
 
 
@@ -82,6 +85,37 @@ async def test_arguments_that_cannot_be_taken_are_terminal(tmp_path: Path) -> No
         with pytest.raises(TerminalError) as failed:
             await gated(refund)(order="")
     assert failed.value.status_code == BAD_INPUT
+
+
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # the SDK's own way of posting through httpx
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_ready_made_effect(tmp_path: Path, asynchronous: bool) -> None:
+    """A refund at Stripe that was declared ready-made is taken as it is, sync or async, and what is refused is terminal."""
+    with LocalStripe(tmp_path / "stripe") as service, Interlock(tmp_path / "journal") as gate:
+        payment = service.client().v1.payment_intents.create(
+            {
+                "amount": 10_000,
+                "currency": "usd",
+                "payment_method": "pm_card_visa",
+                "confirm": True,
+                "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
+            }
+        )
+        client: Any = service.client()
+        if asynchronous:
+            client = stripe.StripeClient(
+                "sk_test_local", base_addresses={"api": service.url}, http_client=stripe.HTTPXClient(timeout=5)
+            )
+        refund = stripe_refund(gate, client, key=lambda case: f"refund:{case.order}", asynchronous=asynchronous)
+        case = {"order": "881", "payment_intent": payment.id}
+        made = await gated(refund)(case, amount=2000)
+        assert made["object"] == "refund"
+        assert await gated(refund, decision="another")(case, amount=2000) == made
+        with pytest.raises(TerminalError, match="conflicting_payload"):
+            await gated(refund)(case, amount=500)
+        assert service.refunded(payment.id) == (2000, 1)
+        if asynchronous:
+            await client._requestor._client._client_async.aclose()
 
 
 def test_gated_takes_an_effect(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from benchmarks.suites.e2e.engines.engine import Engine
 
 ENGINES = {
     "none": "benchmarks.suites.e2e.engines.none",
+    "restate": "benchmarks.suites.e2e.engines.restate",
     "temporal": "benchmarks.suites.e2e.engines.temporal",
 }
 """By the name that `--engine` takes; each module has an `ENGINE` class."""
