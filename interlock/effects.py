@@ -87,6 +87,33 @@ class History(NamedTuple):
         return self.entries[-1].kind if self.entries else None
 
 
+class Own(NamedTuple):
+    """The effect itself, as the service already has it. A look-up may answer with one, and facts may carry one.
+
+    Attributes:
+        evidence: what the service shows: the object, or True.
+        differs: in what it is not what was asked for, in one sentence; empty if it is that.
+    """
+
+    evidence: Any
+    differs: str = ""
+
+
+class Facts(dict[str, Any]):
+    """What a `premises=` callback may answer with, where reading the facts showed the effect itself among them.
+
+    Then it is not sent: it has landed, even if this journal knows nothing of it, because it was lost or another one sent it.
+
+    Args:
+        facts: the named facts.
+        own: the effect; None if it is not there, which says no more than that it was not seen.
+    """
+
+    def __init__(self, facts: Mapping[str, Any], own: Own | None = None) -> None:
+        super().__init__(facts)
+        self.own: Any = own
+
+
 class Proposal(NamedTuple):
     """The decided call: what will be sent, and what the decider saw. Plain data; it may be kept, copied and resumed.
 

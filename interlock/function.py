@@ -19,7 +19,7 @@ from interlock.authority import Permission
 from interlock.binding import Binding
 from interlock.callbacks import KEY_ARGUMENT, RESULT_ARGUMENT, Callback
 from interlock.declaration import Declaration, capabilities, exceptions, expectations, seconds, watch_for_s
-from interlock.effects import Proposal
+from interlock.effects import Facts, Proposal
 from interlock.errors import (
     AuthorityUnclear,
     BadInput,
@@ -554,7 +554,7 @@ class EffectFunction(Generic[A]):
             raise PremiseUnreadable(
                 f"effect {self.name!r}: {source} gave {type(facts).__name__} {facts!r:.200}. Give a dict of named facts. Nothing was sent."
             )
-        encoded: dict[str, Any] = {}
+        encoded: dict[str, Any] = Facts({}, facts.own) if isinstance(facts, Facts) else {}
         for name, value in facts.items():
             if not is_text(name):
                 raise PremiseUnreadable(

@@ -23,8 +23,17 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from interlock.effects import History
-from interlock.errors import BadInput, CallbackFailed, JournalError, NotSent, Rejected, SimulatedCrash, Unanswered
+from interlock.effects import Facts, History, Own
+from interlock.errors import (
+    BadInput,
+    CallbackFailed,
+    JournalError,
+    NotSent,
+    PremiseUnreadable,
+    Rejected,
+    SimulatedCrash,
+    Unanswered,
+)
 from interlock.journal import Denied, Journal
 from interlock.outcomes import Outcome, Reason, Status
 from interlock.ports import Clock, Liveness, Target, Verdict
@@ -416,7 +425,7 @@ class _Call:
             case Probe():
                 return self.runner.sighting(step)
             case ReadFacts():
-                return resolve(target.read_facts(step.payload, step.idempotency_key))
+                return _read(resolve(target.read_facts(step.payload, step.idempotency_key)), target, step)
             case ReadBudgets():
                 return resolve(target.read_budgets(step.payload, step.idempotency_key))
             case Authorize():
@@ -439,7 +448,7 @@ class _Call:
             case Send():
                 return await self._asend(step)
             case ReadFacts():
-                return await self._acall("premises", target.read_facts, step)
+                return _read(await self._acall("premises", target.read_facts, step), target, step)
             case ReadBudgets():
                 return await self._acall("budget", target.read_budgets, step)
             case Authorize():
@@ -567,10 +576,24 @@ class _Call:
         return Unclear(detail)
 
 
-def _seen(found: Any, target: Target, step: LookUp) -> Seen:
+def _read(facts: Any, target: Target, step: ReadFacts) -> Any:
+    """Facts as they were read, with what they showed of the effect itself as a look-up would tell it."""
+    if type(facts) is Facts and facts.own is not None:
+        own = _seen(facts.own, target, step)
+        if not own.found:
+            raise PremiseUnreadable(
+                f"effect {target.name!r}: premises= showed the effect itself, but {own.failed} Nothing was sent."
+            )
+        facts.own = own
+    return facts
+
+
+def _seen(found: Any, target: Target, step: LookUp | ReadFacts) -> Seen:
     """What a look-up's answer means. Only None and False are absence; an empty or odd answer is unclear, not absent."""
     if found is None or found is False:
         return Seen(found=False)
+    if isinstance(found, Own):
+        return _seen(found.evidence, target, step)._replace(differs=storable(found.differs))
     if found is True:
         return Seen(found=True, evidence=True, watch=target.watch(step.payload, step.idempotency_key, None))
     if _says_nothing(found):

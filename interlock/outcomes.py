@@ -104,7 +104,7 @@ _PERSON: Mapping[str, str] = {
     "REFUSED:unreadable": "What it depends on could not be read. Nothing is on the journal and nothing was sent. See to what is read, then "
     "ask again.",
     "FAILED": "It certainly did not happen. It may be asked for again; that will be a new attempt.",
-    "AMBIGUOUS": "Nobody can know whether it happened: the service cannot be asked, and sending it again is not safe. "
+    "AMBIGUOUS": "Nobody can know whether it happened: the service cannot tell, and sending it again is not safe. "
     "A person must check at the service. It will not be sent again under this key; if it did not happen and is still wanted, "
     "ask for it under another key.",
     "IN_FLIGHT:sender_alive": "Another sender is working on it and is alive. Ask again later; it is never sent twice. "
@@ -190,6 +190,8 @@ class Outcome:
         owner: the worker that holds the claim, for IN_FLIGHT.
         since: when it was dispatched, RFC 3339, for an effect that was.
         detail: what happened in words, where there is more to say than the reason.
+        can_ask_again: for FAILED, whether the very same request may go through later: nothing left this machine, or the service was
+            asked and has nothing. False where the service said no.
         settlement: for an effect that declares `settlement=` and landed: `accepted` (nothing is known since), `settled`, `at_risk` or
             `reversed`; empty otherwise. `detail` is its reason then.
         history: the chain as it stood when this was answered.
@@ -209,6 +211,7 @@ class Outcome:
     owner: str = ""
     since: str = ""
     detail: str = ""
+    can_ask_again: bool = False
     settlement: str = ""
     history: History | None = field(default=None, repr=False, compare=False)
 

@@ -54,7 +54,7 @@ class Load(NamedTuple):
 
 
 class ReadFacts(NamedTuple):
-    """Read the premises now. Answer: encoded facts; raises `PremiseUnreadable`."""
+    """Read the premises now. Answer: encoded facts, as `Facts` with a `Seen` if they showed the effect; raises `PremiseUnreadable`."""
 
     payload: Mapping[str, Any]
     idempotency_key: str
@@ -167,12 +167,13 @@ class Unclear(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a look-up gave. `failed` is not absence."""
+    """What a look-up gave. `failed` is not absence; `differs` says in what that which was found is not what was asked for."""
 
     found: bool
     evidence: Any = None
     failed: str = ""
     watch: WatchFor | None = None
+    differs: str = ""
 
 
 class Sighting(NamedTuple):
@@ -260,6 +261,7 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
         # A refusal stands for its decision: judged on the facts that it saw; and what was recorded first is what is sent.
         payload = state.proposed["payload"] if again else proposal.payload
         now = (yield ReadFacts(payload, key)) if target.has_premises else None
+        own: Seen | None = getattr(now, "own", None)
         seen = state.proposed.get("seen") if again else now if proposal.fresh else proposal.seen
         allowed: bool | Permission = (yield Authorize(payload, key)) if target.has_authority else True
         judgement = None if now is None else judge(target.conditions(payload), now if seen is None else seen, now)
@@ -273,10 +275,16 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
             "decision": proposal.decision,
         }
         if seen is not None:
-            record["seen"] = seen
+            record["seen"] = dict(seen)
         if proposal.origin:
             record["origin"] = proposal.origin
         proposed = Draft(Kind.PROPOSED, at, record)
+        if own is not None:
+            before = state if again else None
+            found = yield from _there_already(own, history, proposed, target, clock=clock, state=before)
+            if found is None:
+                continue
+            return found
         checks: dict[str, Any] = _permission(allowed)
         if judgement is not None:
             checks["premises"] = judgement.verdicts
@@ -338,6 +346,34 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
             history = written
         detail = checks.get("why", "")
         return _outcome(Status.REFUSED, history, proposal, reason=reason, changes=_changes(judgement), detail=detail)
+
+
+def _there_already(
+    own: Seen, history: History, proposed: Draft, target: Target, *, clock: Clock, state: State | None
+) -> Generator[Step, Any, Outcome | None]:
+    """The outcome of an effect that the service has, and this journal never sent; None if the history has moved.
+
+    `state`: of the same decision, asked before.
+    """
+    if own.differs:
+        data: dict[str, Any] = {
+            "reason": str(Reason.CONFLICTING_PAYLOAD),
+            "detail": own.differs,
+            "evidence": own.evidence,
+        }
+        if state is not None and state.kind is Kind.REFUSED and state.last == data:
+            return _outcome_of(history, state, target)
+        kind = Kind.REFUSED
+    else:
+        kind, data = Kind.COMMITTED, _found(own, clock)
+    written: History | None = yield Append(history, (proposed, Draft(kind, rfc3339(clock.now()), data)))
+    return None if written is None else _outcome_of(written, fold(written), target)
+
+
+def _found(seen: Seen, clock: Clock) -> dict[str, Any]:
+    """What a COMMITTED entry says of an effect that was found."""
+    value = None if seen.evidence is True else seen.evidence
+    return {"via": str(Via.QUERY), "value": value, "evidence": seen.evidence, **watched(seen.watch, clock)}
 
 
 def _over_limit(
@@ -406,9 +442,9 @@ def _found_after_all(
         return _waiting(history, fold(history), Reason.LOOKUP_FAILED, detail=seen.failed)
     if not seen.found:
         return None
-    value = None if seen.evidence is True else seen.evidence
-    data = {"via": str(Via.QUERY), "value": value, "evidence": seen.evidence, **watched(seen.watch, clock)}
-    written: History | None = yield Append(history, (Draft(Kind.COMMITTED, rfc3339(clock.now()), data),))
+    if seen.differs:
+        return _outcome(Status.REFUSED, history, proposal, reason=Reason.CONFLICTING_PAYLOAD, detail=seen.differs)
+    written: History | None = yield Append(history, (Draft(Kind.COMMITTED, rfc3339(clock.now()), _found(seen, clock)),))
     if written is None:
         written = yield Load(history.effect_id)
     settled = fold(written)
@@ -483,7 +519,9 @@ def recover_one(
         checks, recheck, judgement = Checks.UNREADABLE, dict[str, Any](), None
         if asked is None or asked.found in (Found.FOUND, Found.ABSENT):
             # The re-check comes last before an act, so that what it read is as fresh as it can be.
-            checks, recheck, judgement = yield from _recheck(state, target, payload, key)
+            checks, recheck, judgement, there = yield from _recheck(state, target, payload, key)
+            if there is not None:
+                asked = _asked_of(there)
             if asked is None and capabilities.can_look_up and checks is not Checks.HOLD:
                 asked = yield from _ask(history, sighting, capabilities, clock, payload, key)
         action = decide(
@@ -506,8 +544,9 @@ def recover_one(
                 yield Wait(max(asked.trusted_in_s, SHORTEST_PAUSE_S))
                 history = yield Load(history.effect_id)
                 continue
-            if asked.found is Found.FOUND:
+            if asked.found in (Found.FOUND, Found.DIFFERS):
                 extra["evidence"] = asked.evidence
+                detail = asked.failed or detail
             else:
                 extra["lookup"] = "absent"
         if action is Action.GIVE_UP and sighting.liveness is Liveness.CUT_OFF:
@@ -559,9 +598,9 @@ def recover_one(
             draft = Draft(Kind.REFUSED, at, {"reason": str(refused), **why_not, **extra})
         elif action is Action.FAIL:
             failed = "rejected" if resend is Resend.REJECTED else "absent"
-            draft = Draft(Kind.FAILED, at, {"reason": failed, "detail": detail, **extra})
+            draft = Draft(Kind.FAILED, at, {"reason": failed, "detail": detail, "verdict": failed, **extra})
         else:
-            why = _WHY_NOT_AGAIN[checks] if dedupes_now else ""
+            why = _WHY_NOT_AGAIN[checks] if dedupes_now and (asked is None or asked.found is not Found.DIFFERS) else ""
             draft = Draft(Kind.AMBIGUOUS, at, {"detail": " ".join(filter(None, (why, detail))), **extra})
         written: History | None = yield Append(history, (draft,))
         if written is None:
@@ -585,7 +624,10 @@ def _is_held_up(claimed: History, capabilities: Capabilities, clock: Clock) -> b
 
 
 class _Asked(NamedTuple):
-    """What a look-up amounts to: `trusted_in_s` was settled before asking, since an answer is only as good as the moment it was asked."""
+    """What a look-up amounts to: `trusted_in_s` was settled before asking, since an answer is only as good as the moment it was asked.
+
+    `failed` says why nothing is known, or in what the thing that was found is not what was asked for.
+    """
 
     found: Found
     evidence: Any
@@ -600,12 +642,17 @@ def _ask(
     trusted_in_s: float = yield from _unsettled_s(history, sighting, capabilities, clock)
     seen: Seen = yield LookUp(payload, key)
     if seen.found:
-        found = Found.FOUND
-    elif seen.failed:
+        return _asked_of(seen)
+    if seen.failed:
         found = Found.FAILED
     else:
         found = Found.NOT_YET if trusted_in_s > 0 else Found.ABSENT
     return _Asked(found, seen.evidence, seen.failed, trusted_in_s, seen.watch)
+
+
+def _asked_of(seen: Seen) -> _Asked:
+    """Of something that was found, whether a look-up was asked or the facts showed it."""
+    return _Asked(Found.DIFFERS if seen.differs else Found.FOUND, seen.evidence, seen.differs, 0.0, seen.watch)
 
 
 def _unsettled_s(
@@ -640,12 +687,21 @@ def late_answer(
             watch = watched(answer.watch, clock)
             kind, data = Kind.COMMITTED, {"via": str(Via.LATE_ANSWER), "value": answer.value, **watch}
         elif isinstance(answer, NotLanded) and current.head == history.head and len(_dispatches(history)) == 1:
-            kind, data = Kind.FAILED, {"reason": answer.reason, "detail": answer.detail}
+            kind, data = Kind.FAILED, _failure(answer)
         else:
             return None
         written: History | None = yield Append(current, (Draft(kind, rfc3339(clock.now()), data),))
         if written is not None:
             return written
+
+
+def _failure(answer: NotLanded) -> dict[str, Any]:
+    """What a FAILED entry says."""
+    return {"reason": answer.reason, "detail": answer.detail, "verdict": str(answer.verdict)}
+
+
+_NOTHING_ARRIVED = frozenset({str(Verdict.NOT_SENT), "absent"})
+"""Verdicts of a FAILED entry after which the same request may well go through; the other one is the service's own no."""
 
 
 def _dispatches(history: History) -> list[Entry]:
@@ -708,8 +764,8 @@ def _conclude(
         # It speaks for this request alone. The first request is all there is; a reapplied one followed a trusted absence; but
         # a resend was made without asking, and a request before it may have landed.
         if via is not Via.RETRY:
-            data = {"reason": answer.reason, "detail": answer.detail}
-            failed: History | None = yield Append(history, (Draft(Kind.FAILED, rfc3339(clock.now()), data),))
+            draft = Draft(Kind.FAILED, rfc3339(clock.now()), _failure(answer))
+            failed: History | None = yield Append(history, (draft,))
             if failed is None:
                 failed = yield Load(history.effect_id)
             return _outcome_of(failed, fold(failed), target)
@@ -737,24 +793,26 @@ def _permission(allowed: bool | Permission) -> dict[str, Any]:
 
 def _recheck(
     state: State, target: Target, payload: Mapping[str, Any], key: str
-) -> Generator[Step, Any, tuple[Checks, dict[str, Any], Judgement | None]]:
-    """Permission, then premises, as they are now."""
+) -> Generator[Step, Any, tuple[Checks, dict[str, Any], Judgement | None, Seen | None]]:
+    """Permission, then premises, as they are now; and the effect itself, if they showed it."""
     seen = state.proposed.get("seen")
+    own: Seen | None = None
     try:
         allowed: bool | Permission = (yield Authorize(payload, key)) if target.has_authority else True
         record: dict[str, Any] = _permission(allowed)
         judgement: Judgement | None = None
         if seen is not None and target.has_premises:
             now = yield ReadFacts(payload, key)
+            own = getattr(now, "own", None)
             judgement = judge(target.conditions(payload), seen, now)
             record["premises"] = judgement.verdicts
     except (CallbackFailed, BadInput) as error:
-        return Checks.UNREADABLE, {"unreadable": storable(str(error))}, None
+        return Checks.UNREADABLE, {"unreadable": storable(str(error))}, None, own
     if not allowed:
-        return Checks.LEASE, record, judgement
+        return Checks.LEASE, record, judgement, own
     if judgement is not None and not judgement.holds:
-        return Checks.STALE, record, judgement
-    return Checks.HOLD, record, judgement
+        return Checks.STALE, record, judgement, own
+    return Checks.HOLD, record, judgement, own
 
 
 def _dispatched(
@@ -931,7 +989,16 @@ def _outcome_of(
             Status.REFUSED, name, key, history.effect_id, reason=last["reason"], changes=changes or {}, **common
         )
     if state.kind is Kind.FAILED:
-        return Outcome(Status.FAILED, name, key, history.effect_id, reason=last["reason"], **common)
+        verdict = last.get("verdict", last["reason"])  # before it was recorded, the usual reasons were its words
+        return Outcome(
+            Status.FAILED,
+            name,
+            key,
+            history.effect_id,
+            reason=last["reason"],
+            can_ask_again=verdict in _NOTHING_ARRIVED,
+            **common,
+        )
     if state.kind is Kind.AMBIGUOUS:
         return Outcome(Status.AMBIGUOUS, name, key, history.effect_id, changes=changes or {}, **common)
     return _waiting(history, state, Reason.RACE_LOST)

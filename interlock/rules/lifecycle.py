@@ -2,7 +2,9 @@
 
     nothing -> PROPOSED -> AUTHORIZED -> DISPATCHED -> COMMITTED | REFUSED | FAILED | AMBIGUOUS
                   |            |             |  ^           |
-                  +-> REFUSED  +-> REFUSED   +--+ resend    +-> SETTLED <-> AT_RISK -> REVERSED, the end
+                  |            +-> REFUSED   +--+ resend    +-> SETTLED <-> AT_RISK -> REVERSED, the end
+                  +-> REFUSED
+                  +-> COMMITTED: the service has it already, and this journal did not send it
 
 Theory of operation. An effect's history is a list of entries; its state is the fold of that list and nothing else.
 DISPATCHED is the point of no return: from there on, silence is not "no effect". A worker that finds an effect DISPATCHED
@@ -31,7 +33,7 @@ _SETTLEMENT = frozenset({Kind.SETTLED, Kind.REVERSED, Kind.AT_RISK})
 
 TRANSITIONS: Mapping[Kind | None, frozenset[Kind]] = {
     None: frozenset({Kind.PROPOSED}),
-    Kind.PROPOSED: frozenset({Kind.AUTHORIZED, Kind.REFUSED, Kind.ESCALATED}),
+    Kind.PROPOSED: frozenset({Kind.AUTHORIZED, Kind.REFUSED, Kind.ESCALATED, Kind.COMMITTED}),
     Kind.ESCALATED: frozenset({Kind.DECIDED, Kind.REFUSED}),
     Kind.DECIDED: frozenset({Kind.AUTHORIZED, Kind.REFUSED}),
     Kind.AUTHORIZED: frozenset({Kind.DISPATCHED, Kind.REFUSED}),

@@ -38,6 +38,7 @@ class Found(StrEnum):
     NOT_ASKED = "not_asked"
     FOUND = "found"
     ABSENT = "absent"
+    DIFFERS = "differs"
     NOT_YET = "not_yet"
     FAILED = "failed"
 
@@ -78,6 +79,8 @@ def decide(
     """
     if found is Found.FOUND:
         return Action.SETTLE
+    if found is Found.DIFFERS:
+        return Action.GIVE_UP  # under our key the service has something else, so whether ours is there too nobody knows
     if found in (Found.NOT_YET, Found.FAILED):
         return Action.WAIT
     if dedupes and window_open:

@@ -17,6 +17,8 @@ def wanted(tier: str, checks: Checks, found: Found, resend: Resend, *, can_look_
     """The design's table (4.3), read row by row. `tier` is 1 while the service still dedupes the key, else 2 or 3."""
     if found is Found.FOUND:
         return Action.SETTLE  # whatever else holds: it landed
+    if found is Found.DIFFERS:
+        return Action.GIVE_UP  # something else stands under our key: a person must look
     if found in (Found.NOT_YET, Found.FAILED):
         return Action.WAIT  # "absent" that cannot be trusted, and a look-up that fails, are not absence
     absent = found is Found.ABSENT

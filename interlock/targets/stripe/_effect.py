@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, cast
 
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from interlock.authority import Approval, Permission, permission_of
 from interlock.callbacks import KEY_ARGUMENT
 from interlock.declaration import seconds
-from interlock.effects import Proposal
+from interlock.effects import Facts, Own, Proposal
 from interlock.errors import AuthorityUnclear, BadInput, ConfigurationError
 from interlock.function import EffectFunction
 from interlock.gate import resolve
@@ -33,6 +33,7 @@ from interlock.settlement import Settlement
 from interlock.targets.stripe._case import CaseCallback, CaseReader, plain
 from interlock.targets.stripe._connection import Call, Calls, Connection, as_dict
 from interlock.targets.stripe._error import told, unreadable, verdict_of
+from interlock.targets.stripe._money import shown
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
@@ -108,15 +109,15 @@ class Plan(NamedTuple):
     Attributes:
         create: the request that does it.
         find: reads until our own object, marked with the key, is found; None if it is certainly not there.
-        facts: reads what the decision relies on.
+        facts: reads what the decision relies on; with our own object, if it is among what was read.
         expect: what each fact must be.
         settlement: reads what became of it, from the recorded arguments and the object that was made.
         references: Stripe's ids under which an event can find it, from the object that was made.
     """
 
     create: Callable[[Mapping[str, Any], str], Call]
-    find: Callable[[Mapping[str, Any], str], Calls[dict[str, Any] | None]]
-    facts: Callable[[Mapping[str, Any], str], Calls[dict[str, Any]]] | None = None
+    find: Callable[[Mapping[str, Any], str], Calls[Own | None]]
+    facts: Callable[[Mapping[str, Any], str], Calls[Facts]] | None = None
     expect: Mapping[str, Any] = {}
     settlement: Callable[[Mapping[str, Any], Mapping[str, Any]], Calls[Settlement | None]] | None = None
     references: Callable[[Mapping[str, Any]], list[str]] | None = None
@@ -380,9 +381,9 @@ def _synchronous(effect: StripeEffect[Any]) -> Callbacks:
             raise told(error, single_attempt=connection.makes_one_attempt) from error
         return StripeObject.of(made)
 
-    def facts(**given: Any) -> dict[str, Any]:
+    def facts(**given: Any) -> Facts:
         try:
-            own = connection.run(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else {}
+            own = connection.run(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else Facts({})
         except stripe.StripeError as error:
             raise unreadable(error) from error
         if effect._premises is None:
@@ -430,7 +431,7 @@ def _asynchronous(effect: StripeEffect[Any]) -> Callbacks:
 
     async def facts(**given: Any) -> dict[str, Any]:
         try:
-            own = await connection.arun(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else {}
+            own = await connection.arun(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else Facts({})
         except stripe.StripeError as error:
             raise unreadable(error) from error
         if effect._premises is None:
@@ -471,14 +472,14 @@ def _once(call: Call) -> Calls[dict[str, Any]]:
     return as_dict((yield call))
 
 
-def _together(own: dict[str, Any], theirs: Any, effect: str) -> dict[str, Any]:
+def _together(own: Facts, theirs: Any, effect: str) -> Facts:
     if not isinstance(theirs, Mapping):
         raise BadInput(f"effect {effect!r}: premises= gave {theirs!r:.200}; give a dict of named facts.")
     if twice := own.keys() & theirs.keys():
         raise BadInput(
             f"effect {effect!r}: premises= names {', '.join(sorted(twice))}, which the target reads itself. Use another name."
         )
-    return {**own, **theirs}
+    return Facts({**own, **theirs}, own.own)
 
 
 def common_of(name: str, key: Callable[..., str], asynchronous: bool, options: Mapping[str, Any]) -> Common:
@@ -510,8 +511,8 @@ def refuse_own(params: Any, own: frozenset[str], effect: str) -> None:
         )
     if astray := OPTIONS & params.keys():
         raise BadInput(
-            f"effect {effect!r}: params= names {', '.join(sorted(astray))}, which is no parameter of Stripe's but an option of its SDK. Set "
-            "it on the StripeClient. Nothing was sent."
+            f"effect {effect!r}: params= names {', '.join(sorted(astray))}, which is no parameter of Stripe's but an option of its SDK. "
+            "Set it on the StripeClient. Nothing was sent."
         )
     if said := own & params.keys():
         raise BadInput(
@@ -522,6 +523,33 @@ def refuse_own(params: Any, own: frozenset[str], effect: str) -> None:
 def marked(metadata: Mapping[str, str], key: str, *, mark: str = MARK) -> dict[str, str]:
     """Metadata with our mark."""
     return {**metadata, mark: key}
+
+
+def own_of(
+    things: Iterable[Mapping[str, Any]], key: str, amount: int | None, currency: str | None, *, mark: str = MARK
+) -> Own | None:
+    """Our own object among others, by its mark; and whether it is what is asked for, for which its amount is held against ours.
+
+    Args:
+        things: with `id`, `amount`, `currency` and `metadata`.
+        key: the idempotency key.
+        amount: as asked for; None if any will do.
+        currency: the same.
+        mark: by which it is known.
+    """
+    ours = [thing for thing in things if is_ours(thing, key, mark=mark)]
+    if not ours:
+        return None
+    for thing in ours:
+        if amount in (None, thing["amount"]) and currency in (None, thing["currency"]):
+            return Own(dict(thing))
+    has = " and ".join(f"{thing['id']} of {shown(thing['amount'], thing['currency'])}" for thing in ours)
+    asked = shown(amount or 0, currency or ours[0]["currency"])
+    return Own(
+        dict(ours[0]),
+        f"At Stripe {has} carries this effect's mark, and {asked} was asked for. Most often another journal (a lost one, a test's) sent it "
+        "under the same key=. If both are wanted, ask under another key.",
+    )
 
 
 def is_ours(thing: Mapping[str, Any], key: str, *, mark: str = MARK) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import stripe
 
-from interlock.effects import Proposal
+from interlock.effects import Facts, Own, Proposal
 from interlock.errors import BadInput
 from interlock.rules.premises import equals
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of
@@ -23,6 +23,7 @@ from interlock.targets.stripe._effect import (
     common_of,
     is_ours,
     marked,
+    own_of,
     refuse_own,
 )
 from interlock.targets.stripe._error import is_missing
@@ -225,11 +226,17 @@ def _plan(kind: Kind, duplicates: Any) -> Plan:
         }
         return Call(kind.path(given), params, key, account_of(given))
 
-    def find(given: Given, key: str) -> Calls[dict[str, Any] | None]:
-        things = yield from mine(given)
-        return next((thing for thing in things if is_ours(thing, key)), None)
+    def own(things: list[dict[str, Any]], given: Given, key: str) -> Own | None:
+        counted = [
+            {**thing, **dict(zip(("amount", "currency"), kind.amount_of(thing), strict=True))} for thing in things
+        ]
+        found = own_of(counted, key, given["amount"], given["currency"])
+        return found and found._replace(evidence=next(one for one in things if one["id"] == found.evidence["id"]))
 
-    def facts(given: Given, key: str) -> Calls[dict[str, Any]]:
+    def find(given: Given, key: str) -> Calls[Own | None]:
+        return own((yield from mine(given)), given, key)
+
+    def facts(given: Given, key: str) -> Calls[Facts]:
         told = yield from kind.facts(given)
         things = [] if not told.pop("_can_be_listed", True) else (yield from mine(given))
         others: list[dict[str, Any]] = []
@@ -237,7 +244,7 @@ def _plan(kind: Kind, duplicates: Any) -> Plan:
             amount, currency = kind.amount_of(thing)
             if currency == given["currency"] and kind.counts(thing) and not is_ours(thing, key):
                 others.append(shown_of({**thing, "amount": amount}))
-        return {**told, "others": others}
+        return Facts({**told, "others": others}, own(things, given, key))
 
     def settlement(given: Given, made: Given) -> Calls[Any]:
         account = account_of(given)

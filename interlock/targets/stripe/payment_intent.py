@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import stripe
 
-from interlock.effects import Proposal
+from interlock.effects import Facts, Own, Proposal
 from interlock.errors import BadInput, ConfigurationError
 from interlock.outcomes import Outcome
 from interlock.rules.premises import equals, matches, one_of, unchanged
@@ -36,6 +36,7 @@ from interlock.targets.stripe._effect import (
     common_of,
     is_ours,
     marked,
+    own_of,
     refuse_own,
 )
 from interlock.targets.stripe._error import is_missing
@@ -205,14 +206,15 @@ def _create(given: Given, key: str) -> Call:
     return Call(PAYMENTS, {**params, "metadata": marked(given["metadata"], key)}, key)
 
 
-def _find_created(given: Given, key: str) -> Calls[dict[str, Any] | None]:
+def _find_created(given: Given, key: str) -> Calls[Own | None]:
     customer = given["params"].get("customer")
     narrowed = {"created": {"gte": given["since"]}, **({"customer": customer} if customer else {})}
     payments = yield from listed(PAYMENTS, narrowed, at_most=AT_MOST)
-    found = next((payment for payment in payments if is_ours(payment, key)), None)
-    if found is not None and given["params"].get("confirm") and not _was_confirmed(found):
-        return None  # declined: it was made, and nothing was paid
-    return found
+    if given["params"].get("confirm"):
+        payments = [
+            payment for payment in payments if _was_confirmed(payment)
+        ]  # declined: it was made, and nothing was paid
+    return own_of(payments, key, given["amount"], given["currency"])
 
 
 def _was_confirmed(payment: Mapping[str, Any]) -> bool:
@@ -222,11 +224,11 @@ def _was_confirmed(payment: Mapping[str, Any]) -> bool:
     return payment["status"] in CONFIRMED
 
 
-def _customer(given: Given, key: str) -> Calls[dict[str, Any]]:
+def _customer(given: Given, key: str) -> Calls[Facts]:
     newest = yield Call(PAYMENTS, {"created": {"gte": given["since"]}, "limit": 1})
     require_past(newest, given["since"])
     customer = given["params"].get("customer")
-    return {"customer": (yield from existing(customer)) if customer else "none named"}
+    return Facts({"customer": (yield from existing(customer)) if customer else "none named"})
 
 
 def _payment(given: Given) -> Calls[dict[str, Any] | None]:
@@ -238,23 +240,24 @@ def _payment(given: Given) -> Calls[dict[str, Any] | None]:
         raise
 
 
-def _state(given: Given, key: str) -> Calls[dict[str, Any]]:
+def _state(given: Given, key: str) -> Calls[Facts]:
     payment = yield from _payment(given)
     if payment is None:
-        return {"status": "no such payment", "currency": ""}
-    return {"status": payment["status"], "currency": payment["currency"]}
+        return Facts({"status": "no such payment", "currency": ""})
+    return Facts({"status": payment["status"], "currency": payment["currency"]})
 
 
-def _capturable(given: Given, key: str) -> Calls[dict[str, Any]]:
+def _capturable(given: Given, key: str) -> Calls[Facts]:
     payment = yield from _payment(given)
     if payment is None:
-        return {"status": "no such payment", "currency": "", "capturable": 0}
+        return Facts({"status": "no such payment", "currency": "", "capturable": 0})
     ours = is_ours(payment, key, mark=CAPTURE_MARK)  # what we captured is left out: it was capturable
-    return {
+    facts = {
         "status": "requires_capture" if ours else payment["status"],
         "currency": payment["currency"],
         "capturable": payment["amount"] if ours else payment["amount_capturable"],
     }
+    return Facts(facts, _captured(payment, given, key))
 
 
 def _verb(verb: str) -> Callable[[Given, str], Call]:
@@ -269,23 +272,31 @@ def _verb(verb: str) -> Callable[[Given, str], Call]:
     return create
 
 
-def _find_confirmed(given: Given, key: str) -> Calls[dict[str, Any] | None]:
+def _find_confirmed(given: Given, key: str) -> Calls[Own | None]:
     payment = yield from _payment(given)
     if payment is None or not _was_confirmed(payment):
         return None
     # One that was canceled while it waited has no charge: nobody confirmed it.
-    return payment if payment["status"] != "canceled" or payment.get("latest_charge") else None
+    return Own(payment) if payment["status"] != "canceled" or payment.get("latest_charge") else None
 
 
-def _find_canceled(given: Given, key: str) -> Calls[dict[str, Any] | None]:
+def _find_canceled(given: Given, key: str) -> Calls[Own | None]:
     payment = yield from _payment(given)
-    return payment if payment is not None and payment["status"] == "canceled" else None
+    return Own(payment) if payment is not None and payment["status"] == "canceled" else None
 
 
-def _find_captured(given: Given, key: str) -> Calls[dict[str, Any] | None]:
+def _find_captured(given: Given, key: str) -> Calls[Own | None]:
     payment = yield from _payment(given)
-    ours = payment is not None and is_ours(payment, key, mark=CAPTURE_MARK)
-    return payment if ours and payment is not None and payment["status"] == "succeeded" else None
+    return None if payment is None else _captured(payment, given, key)
+
+
+def _captured(payment: Given, given: Given, key: str) -> Own | None:
+    """Our own capture of a payment, whose amount is what was received."""
+    if payment["status"] != "succeeded":
+        return None
+    taken = {**payment, "amount": payment["amount_received"]}
+    found = own_of([taken], key, given["amount"], given["currency"], mark=CAPTURE_MARK)
+    return found and found._replace(evidence=dict(payment))
 
 
 def _is_enough(capturable: int, amount: int | None) -> bool:

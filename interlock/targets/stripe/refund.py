@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import stripe
 
-from interlock.effects import Proposal
+from interlock.effects import Facts, Own, Proposal
 from interlock.errors import BadInput
 from interlock.outcomes import Outcome
 from interlock.rules.premises import equals, matches, unchanged
@@ -36,6 +36,7 @@ from interlock.targets.stripe._effect import (
     common_of,
     is_ours,
     marked,
+    own_of,
 )
 from interlock.targets.stripe._error import is_missing
 from interlock.targets.stripe._money import checked_amount, checked_currency, fits_currency
@@ -213,23 +214,25 @@ def _create(given: Mapping[str, Any], key: str) -> Call:
     return Call("/v1/refunds", {**params, **given["notes"]}, key)
 
 
-def _find(given: Mapping[str, Any], key: str) -> Calls[dict[str, Any] | None]:
+def _find(given: Mapping[str, Any], key: str) -> Calls[Own | None]:
     refunds = yield from _refunds(given["subject"])
-    return next((refund for refund in refunds if is_ours(refund, key)), None)
+    return own_of(refunds, key, given["amount"], given["currency"])
 
 
-def _facts(given: Mapping[str, Any], key: str) -> Calls[dict[str, Any]]:
+def _facts(given: Mapping[str, Any], key: str) -> Calls[Facts]:
     charge = yield from _charge(given["subject"])
     if charge is None:
-        return {
-            "charge_status": "no such payment",
-            "captured": False,
-            "disputes": [],
-            "currency": "",
-            "left": 0,
-            "amount_fits": False,
-            "others": [],
-        }
+        return Facts(
+            {
+                "charge_status": "no such payment",
+                "captured": False,
+                "disputes": [],
+                "currency": "",
+                "left": 0,
+                "amount_fits": False,
+                "others": [],
+            }
+        )
     shown = charge.get("refunds") or {"data": [], "has_more": bool(charge["id"])}
     refunds = shown["data"] if not shown["has_more"] else (yield from _refunds(given["subject"]))
     others = [refund for refund in refunds if not is_ours(refund, key) and refund.get("status") not in UNDONE]
@@ -237,7 +240,7 @@ def _facts(given: Mapping[str, Any], key: str) -> Calls[dict[str, Any]]:
     if charge.get("disputed"):
         disputes = yield from listed("/v1/disputes", {"charge": charge["id"]}, at_most=AT_MOST)
     paid = charge.get("amount_captured")
-    return {
+    facts = {
         "charge_status": charge["status"],
         "captured": bool(charge["captured"]),
         "disputes": sorted(str(dispute["status"]) for dispute in disputes),
@@ -246,6 +249,7 @@ def _facts(given: Mapping[str, Any], key: str) -> Calls[dict[str, Any]]:
         "amount_fits": fits_currency(given["amount"], charge["currency"]),
         "others": [shown_of(refund) for refund in reversed(others)],
     }
+    return Facts(facts, own_of(refunds, key, given["amount"], given["currency"]))
 
 
 def _charge(subject: str) -> Calls[dict[str, Any] | None]:

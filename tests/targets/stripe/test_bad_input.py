@@ -32,12 +32,12 @@ FAULTS = (
     Fault("lock_timeout", "FAILED:lock_timeout", 0, "Another request had hold of this object"),
     Fault("decline", "FAILED:card_declined", 0, "The card was declined"),
     Fault("drop_before", "COMMITTED_BY_RETRY", 1, "sent again under the same idempotency key"),
-    Fault("drop_after", "COMMITTED_BY_RETRY", 1, "sent again under the same idempotency key"),
-    Fault("truncate", "COMMITTED_BY_RETRY", 1, "sent again under the same idempotency key"),
+    Fault("drop_after", "COMMITTED_ON_QUERY", 1, "the service was asked and has it"),
+    Fault("truncate", "COMMITTED_ON_QUERY", 1, "the service was asked and has it"),
     Fault("bad_gateway", "COMMITTED_BY_RETRY", 1, "sent again under the same idempotency key"),
     Fault("error_500_after", "COMMITTED_ON_QUERY", 1, "the service was asked and has it"),
     Fault("error_500_before", "FAILED:absent", 0, "It certainly did not happen"),
-    Fault("delay_after", "COMMITTED_BY_RETRY", 1, "sent again under the same idempotency key"),
+    Fault("delay_after", "COMMITTED_ON_QUERY", 1, "the service was asked and has it"),
 )
 
 

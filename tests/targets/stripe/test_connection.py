@@ -43,7 +43,7 @@ def test_timeout_is_the_requests_deadline(gate: Interlock, service: LocalStripe,
     assert str(outcome) == "IN_FLIGHT:key_in_use"
     time.sleep(3.0)
     (outcome,) = gate.recover(wait=5)
-    assert str(outcome) == "COMMITTED_BY_RETRY"
+    assert str(outcome) == "COMMITTED_ON_QUERY"
     assert service.refunded(case.payment_intent) == (2000, 1)
 
 

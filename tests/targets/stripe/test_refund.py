@@ -151,12 +151,12 @@ def test_approval_revoked_in_the_outage(
 
 @pytest.mark.parametrize(
     ("where", "wanted"),
-    [("crash_before_effect", "COMMITTED_BY_RETRY"), ("crash_after_effect", "COMMITTED_BY_RETRY")],
+    [("crash_before_effect", "COMMITTED_BY_RETRY"), ("crash_after_effect", "COMMITTED_ON_QUERY")],
 )
-def test_crash_is_settled_by_a_resend(
+def test_crash_on_either_side_of_the_send_is_settled(
     open_gate: OpenGate, client: stripe.StripeClient, service: LocalStripe, case: Case, where: str, wanted: str
 ) -> None:
-    """Before or after the send: the restarted process sends the same request under the same key, and Stripe has it once."""
+    """Before the send: it is sent under the same key. After it: the facts show it, and nothing is sent. Stripe has it once."""
     gate = open_gate()
     crash(gate, declared(gate, client), case, 2000, **{where: True})
     gate = open_gate()
@@ -357,7 +357,7 @@ async def test_asynchronous(gate: Interlock, service: LocalStripe, client: strip
     assert str(first) == "COMMITTED", first.for_person
     assert str(await refund(case, amount=2000)) == "DUPLICATE_IGNORED"
     service.fault(method="POST", path="/v1/refunds", kind="drop_after")
-    assert str(await refund(Case(case.order + "b", case.payment_intent), amount=1000)) == "COMMITTED_BY_RETRY"
+    assert str(await refund(Case(case.order + "b", case.payment_intent), amount=1000)) == "COMMITTED_ON_QUERY"
     assert service.refunded(case.payment_intent) == (3000, 2)
     await own._requestor._client._client_async.aclose()
 
