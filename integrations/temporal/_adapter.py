@@ -2,8 +2,8 @@
 
     landed, or known to have landed    the activity's result
     REFUSED, AMBIGUOUS                 ApplicationError, not retryable: another attempt would be told the same
-    FAILED:not_sent                    ApplicationError, retryable: nothing left the machine
-    FAILED for another reason          ApplicationError, not retryable: the service said no, the workflow decides
+    FAILED, nothing left the machine   ApplicationError, retryable
+    FAILED, the service said no        ApplicationError, not retryable: the workflow decides
     IN_FLIGHT                          ApplicationError, retryable after what the gate advises
 
 Owns that translation, heartbeats while the gate works, and the worker's recovery. A gate stands in an activity, never in a workflow:
@@ -32,9 +32,6 @@ AMBIGUOUS = "InterlockAmbiguous"
 FAILED = "InterlockFailed"
 IN_FLIGHT = "InterlockInFlight"
 """Types of the `ApplicationError`s: API, for `RetryPolicy(non_retryable_error_types=...)` and for workflows that catch them."""
-
-NOT_SENT = "not_sent"
-"""The reason of a failure before anything left the machine (`not_sent_on=`, a refused connection)."""
 
 
 def gated(gate: Interlock, proposal: Proposal, *, wait: float | timedelta | None = None) -> Any:
@@ -91,7 +88,7 @@ def result_of(outcome: Outcome) -> Any:
         later = None if outcome.retry_after is None else timedelta(seconds=outcome.retry_after)
         raise ApplicationError(message, _detail(outcome), type=IN_FLIGHT, next_retry_delay=later)
     if outcome.status is Status.FAILED:
-        raise ApplicationError(message, _detail(outcome), type=FAILED, non_retryable=outcome.reason != NOT_SENT)
+        raise ApplicationError(message, _detail(outcome), type=FAILED, non_retryable=not outcome.can_ask_again)
     kind = AMBIGUOUS if outcome.status is Status.AMBIGUOUS else REFUSED
     raise ApplicationError(message, _detail(outcome), type=kind, non_retryable=True)
 
