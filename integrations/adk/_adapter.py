@@ -22,7 +22,7 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 
 from interlock import ConfigurationError, NotSent
-from interlock.extend import Answer, ToolFailed, is_async, plain
+from interlock.extend import Answer, Parameters, ToolFailed, is_async, plain
 
 GIVEN = Any
 """A tool as ADK takes it: a function, a `BaseTool` or a toolset; or an agent, which stands for its tools and those below it."""
@@ -210,6 +210,21 @@ def missing_arguments(tool: BaseTool, args: Mapping[str, Any], filled_in: str | 
         and name not in own
         and name not in args
     ]
+
+
+def parameters_of(tool: BaseTool) -> Parameters:
+    """What a tool takes: a function by its signature, any other tool by its declaration."""
+    if isinstance(tool, FunctionTool):
+        own = _parameters(tool)
+        kinds = {parameter.kind for parameter in own.values()}
+        names = tuple(name for name in own if name not in (_context_name(tool), "input_stream"))
+        return Parameters(names, not own or inspect.Parameter.VAR_KEYWORD in kinds)
+    declaration = tool._get_declaration()
+    given = getattr(declaration, "parameters_json_schema", None)
+    if isinstance(given, Mapping):
+        return Parameters.of_schema(given)
+    properties = getattr(getattr(declaration, "parameters", None), "properties", None)
+    return Parameters(tuple(properties or ()), takes_any=not properties)
 
 
 def named_tools(given: Iterable[GIVEN] | GIVEN) -> dict[str, BaseTool]:

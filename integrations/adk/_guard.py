@@ -32,6 +32,7 @@ from interlock.integrations.adk._adapter import (
     is_same_tool,
     missing_arguments,
     named_tools,
+    parameters_of,
     refusal,
     refuse_generators,
 )
@@ -233,7 +234,12 @@ class Guard:
 
     def _open(self, config: Any) -> ToolGate:
         calls = {name: ToolEntrance(tool).call for name, tool in self._tools.items()}
-        gate = ToolGate(config, tools=calls, journal=self._journal if self._interlock is None else self._interlock)
+        gate = ToolGate(
+            config,
+            tools=calls,
+            journal=self._journal if self._interlock is None else self._interlock,
+            parameters={name: parameters_of(tool) for name, tool in self._tools.items()},
+        )
         try:
             for name in gate.effects:
                 _refuse_what_cannot_be_gated(self._tools[name])

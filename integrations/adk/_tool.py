@@ -11,7 +11,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 
 from interlock import ConfigurationError
-from interlock.extend import ProtectedTools
+from interlock.extend import ProtectedTools, without_argument
 from interlock.integrations.adk._adapter import as_tool
 from interlock.integrations.adk._guard import Guard
 
@@ -127,9 +127,5 @@ def _without(declaration: types.FunctionDeclaration, argument: str) -> types.Fun
             schema.properties.pop(argument, None)
         if schema.required:
             schema.required = [name for name in schema.required if name != argument] or None
-    given = declaration.parameters_json_schema
-    if isinstance(given, dict):
-        given.get("properties", {}).pop(argument, None)
-        if argument in given.get("required", ()):
-            given["required"] = [name for name in given["required"] if name != argument]
+    declaration.parameters_json_schema = without_argument(declaration.parameters_json_schema, argument)
     return declaration

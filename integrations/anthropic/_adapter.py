@@ -21,7 +21,7 @@ from anthropic.lib.tools import (
 )
 
 from interlock import ConfigurationError, NotSent
-from interlock.extend import Answer, ProtectedTools, ToolGate, ToolsConfig, plain
+from interlock.extend import Answer, Parameters, ProtectedTools, ToolGate, ToolsConfig, plain, without_argument
 
 _RUNNABLE = (BetaFunctionTool, BetaAsyncFunctionTool, BetaBuiltinFunctionTool, BetaAsyncBuiltinFunctionTool)
 _ASYNC = (BetaAsyncFunctionTool, BetaAsyncBuiltinFunctionTool)
@@ -50,11 +50,8 @@ class _Face:
     def to_dict(self) -> Any:
         """The tool as the model is told of it."""
         told = dict(self.inner.to_dict())
-        schema = told.get("input_schema")
-        if self._hidden is not None and isinstance(schema, Mapping) and self._hidden in schema.get("properties", {}):
-            properties = {name: how for name, how in schema["properties"].items() if name != self._hidden}
-            required = [name for name in schema.get("required", []) if name != self._hidden]
-            told["input_schema"] = {**schema, "properties": properties, "required": required}
+        if "input_schema" in told:
+            told["input_schema"] = without_argument(told["input_schema"], self._hidden)
         return told
 
 
@@ -116,7 +113,12 @@ def protect_beta_tools(
         if tool.name in runnable:
             raise ConfigurationError(f"two tools are named {tool.name!r}; the gate could not tell which one to call.")
         runnable[tool.name] = tool
-    gate = ToolGate(config, tools={name: _entrance(tool) for name, tool in runnable.items()}, journal=journal)
+    gate = ToolGate(
+        config,
+        tools={name: _entrance(tool) for name, tool in runnable.items()},
+        journal=journal,
+        parameters={name: Parameters.of_schema(tool.to_dict().get("input_schema")) for name, tool in runnable.items()},
+    )
 
     def outside(tool: Any) -> Any:
         if not isinstance(tool, _RUNNABLE) or not gate.is_gated(tool.name):

@@ -6,6 +6,7 @@ and which message the model gets. It must not know order, journal, retries or cl
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, InjectedToolCallId
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
+from pydantic import BaseModel, create_model
 
 from interlock import ConfigurationError, NotSent
-from interlock.extend import Answer, ProtectedTools, ToolFailed, ToolGate
+from interlock.extend import Answer, Parameters, ProtectedTools, ToolFailed, ToolGate, without_argument
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +43,9 @@ _KEPT = (
     "extras",
 )
 """What of a tool is its face to model and framework; the gated tool has the same."""
+
+_OF_LANGCHAIN = ("callbacks", "run_manager", "config")
+"""What LangChain itself hands a tool's function, in a recovery, too."""
 
 _CONFIG_IDS = ("thread_id", "checkpoint_id", "checkpoint_ns")
 _METADATA_IDS = ("langgraph_node", "langgraph_step", "langgraph_checkpoint_ns")
@@ -80,6 +85,7 @@ class ToolEntrance:
         self.tool = tool
         self.is_async = _is_async_only(tool)
         self.payload_names = _payload_names(tool)
+        self.parameters = _parameters(tool, self.payload_names)
 
     @property
     def call(self) -> Any:
@@ -89,7 +95,7 @@ class ToolEntrance:
     def call_tool(self, arguments: Mapping[str, Any], context: Any) -> Any:
         """Run the tool with these arguments."""
         live = self._own(context)
-        self._check_injected(live)
+        self._check_injected(live, arguments)
         try:
             answer = self.tool.invoke(self._input(arguments, live), live.config, **live.keywords)
         except GraphBubbleUp as bubble:
@@ -99,7 +105,7 @@ class ToolEntrance:
     async def acall_tool(self, arguments: Mapping[str, Any], context: Any) -> Any:
         """As `call_tool`, without blocking the event loop."""
         live = self._own(context)
-        self._check_injected(live)
+        self._check_injected(live, arguments)
         try:
             answer = await self.tool.ainvoke(self._input(arguments, live), live.config, **live.keywords)
         except GraphBubbleUp as bubble:
@@ -128,13 +134,13 @@ class ToolEntrance:
             "type": "tool_call",
         }
 
-    def _check_injected(self, live: LiveCall) -> None:
+    def _check_injected(self, live: LiveCall, arguments: Mapping[str, Any]) -> None:
         """A tool that wants what only a run of the framework has cannot be called by a recovery.
 
         Raises:
             NotSent: nothing was called; resuming the run brings what is missing, and settles the effect.
         """
-        missing = sorted(_injected_names(self.tool) - live.injected.keys())
+        missing = sorted(_injected_names(self.tool) - live.injected.keys() - arguments.keys())
         if missing:
             raise NotSent(
                 f"{self.tool.name!r} takes {', '.join(missing)} from a run of the framework, which a recovery has not. "
@@ -171,6 +177,17 @@ class GatedTool(BaseTool):
     inner: BaseTool
     gate: Any
     entrance: Any
+    face: Any = None
+
+    @property
+    def tool_call_schema(self) -> Any:
+        """What a model is told that the tool takes: all that the tool inside says, but the argument that the gate fills in."""
+        return self.inner.tool_call_schema if self.face is None else self.face
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The arguments that a model gives, by name."""
+        return {name: said for name, said in self.inner.args.items() if name != self.gate.argument_of_gate(self.name)}
 
     @property
     def func(self) -> Any:
@@ -270,7 +287,12 @@ def protect_tools(
         ConfigurationError: the configuration names a tool that is not there, or has an option that does not exist.
     """
     named = list(_named(tools))
-    gate = ToolGate(config, tools={name: entrance.call for name, (_, entrance) in named}, journal=journal)
+    gate = ToolGate(
+        config,
+        tools={name: entrance.call for name, (_, entrance) in named},
+        journal=journal,
+        parameters={name: entrance.parameters for name, (_, entrance) in named},
+    )
     return ProtectedTools([gated(tool, gate, entrance) for _, (tool, entrance) in named], gate)
 
 
@@ -280,7 +302,8 @@ def gated(tool: BaseTool, gate: ToolGate, entrance: ToolEntrance) -> BaseTool:
         return tool
     fields = type(tool).model_fields
     kept = {name: getattr(tool, name) for name in _KEPT if name in fields}
-    return GatedTool(inner=tool, gate=gate, entrance=entrance, **kept)
+    face = _face(tool.tool_call_schema, gate.argument_of_gate(tool.name))
+    return GatedTool(inner=tool, gate=gate, entrance=entrance, face=face, **kept)
 
 
 def _named(tools: Sequence[BaseTool]) -> Iterator[tuple[str, tuple[BaseTool, ToolEntrance]]]:
@@ -343,22 +366,63 @@ def _payload_names(tool: BaseTool) -> frozenset[str] | None:
     return frozenset(getattr(schema, "model_fields", {}))
 
 
+def _parameters(tool: BaseTool, payload: frozenset[str] | None) -> Parameters:
+    """What the tool takes, as its schema says; the arguments that are injected may be the gate's to fill in, and no path leads to them."""
+    if payload is None:
+        return Parameters((), takes_any=True)
+    schema = tool.tool_call_schema
+    written = () if isinstance(tool.args_schema, dict) else getattr(tool.get_input_schema(), "model_fields", ())
+    injected = tuple(name for name in written if name not in payload)
+    if isinstance(schema, type) and issubclass(schema, BaseModel):
+        schema = schema.model_json_schema()
+    if not isinstance(schema, dict):
+        return Parameters(tuple(sorted(payload)), filled=injected)
+    return Parameters.of_schema(schema, filled=injected)
+
+
+def _face(schema: Any, argument: str | None) -> Any:
+    """A schema without the argument that the gate fills in; None where there is nothing to leave out."""
+    if isinstance(schema, dict):
+        shown = without_argument(schema, argument)
+        return None if shown is schema else shown
+    fields = getattr(schema, "model_fields", {})
+    if argument is None or argument not in fields or not issubclass(schema, BaseModel):
+        return None
+    kept: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items() if name != argument}
+    return create_model(schema.__name__, __config__=schema.model_config, __doc__=schema.__doc__, **kept)
+
+
 def _injected_names(tool: BaseTool) -> frozenset[str]:
     """The arguments without a default that the framework puts in, other than the id of the call."""
-    schema = tool.get_input_schema()
     names = _payload_names(tool)
     if names is None:
         return frozenset()
+    if isinstance(
+        tool.args_schema, dict
+    ):  # a JSON Schema tells of the payload alone; what is injected, the function says
+        return frozenset(_required_of(tool) - names)
     return frozenset(
         name
-        for name, declared in getattr(schema, "model_fields", {}).items()
+        for name, declared in getattr(tool.get_input_schema(), "model_fields", {}).items()
         if name not in names and declared.is_required() and not _is_call_id(declared)
     )
 
 
-def _is_call_id(declared: Any) -> bool:
-    from langchain_core.tools import InjectedToolCallId
+def _required_of(tool: BaseTool) -> set[str]:
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+    if function is None:
+        return set()
+    return {
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and parameter.name not in _OF_LANGCHAIN
+        and not any(mark is InjectedToolCallId for mark in getattr(parameter.annotation, "__metadata__", ()))
+    }
 
+
+def _is_call_id(declared: Any) -> bool:
     return any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in declared.metadata)
 
 

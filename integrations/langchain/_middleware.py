@@ -7,7 +7,7 @@ its retries.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
@@ -33,6 +33,18 @@ class InterlockMiddleware(ToolCallGate, AgentMiddleware):
     """
 
     _told = False
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Show the model the gated tools, which lack the argument that the gate fills in."""
+        return handler(self._shown(request))
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """As `wrap_model_call`, without blocking the event loop."""
+        return await handler(self._shown(request))
+
+    def _shown(self, request: Any) -> Any:
+        tools = [self._gated.get(getattr(tool, "name", ""), tool) for tool in request.tools]
+        return request.override(tools=tools)
 
     def _exchange(self, request: Any, handler: Callable[..., Any]) -> Any:
         if not self._told and getattr(handler, "__name__", "") == "call_inner":

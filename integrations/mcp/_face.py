@@ -1,20 +1,17 @@
 """The face of a gated tool: what `tools/list` shows of it, and which arguments fit it.
 
-Owns the note for the model, the argument that is hidden from it, and the check of a configuration against the schema that the server
-states.
+Owns the note for the model, and that it does not see the argument that the gate fills in.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 
-from interlock import ConfigurationError
-from interlock.extend import Effect, ToolConfig, ToolGate
+from interlock.extend import ToolConfig, ToolGate, without_argument
 
 GATED = "interlock/gated"
 
@@ -44,7 +41,7 @@ class Face:
         shown = dict(tool)
         schema = tool.get("inputSchema")
         if isinstance(schema, dict):
-            self.schema = shown["inputSchema"] = _without(schema, self.own_argument)
+            self.schema = shown["inputSchema"] = without_argument(schema, self.own_argument)
         per = f" per {', '.join(self.key)}" if self.key else ""
         note = f"Calls go through a gate: it happens at most once{per}, and a repeated call gets the first result."
         shown["description"] = f"{tool.get('description') or ''}\n\n{note}".strip()
@@ -82,7 +79,7 @@ def face_of(name: str, gate: ToolGate, tool: Mapping[str, Any]) -> Face:
         key=tuple(how.key) if isinstance(how, ToolConfig) else (),
         tier=1 if how.dedupes else 2 if how.lookup is not None else 3,
         can_look_up=how.lookup is not None,
-        schema=_without(tool.get("inputSchema") or {}, how.idempotency_argument),
+        schema=without_argument(tool.get("inputSchema") or {}, how.idempotency_argument),
     )
 
 
@@ -98,64 +95,3 @@ def _shown(tool: Any, faces: Mapping[str, Face]) -> Any:
     name = tool.get("name") if isinstance(tool, dict) else None
     face = faces.get(name) if isinstance(name, str) else None
     return tool if face is None else face.show(tool)
-
-
-def check(gate: ToolGate, tools: Mapping[str, Mapping[str, Any]]) -> None:
-    """What the configuration hands a tool must be something that it takes, as far as its schema tells.
-
-    Raises:
-        ConfigurationError: a tool has no such argument.
-    """
-    for name, how in gate.declared.items():
-        for of, argument, option in _handed(name, how):
-            schema = tools[of].get("inputSchema") or {}
-            properties = schema.get("properties")
-            if not isinstance(properties, dict) or argument in properties or schema.get("additionalProperties"):
-                continue
-            close = difflib.get_close_matches(argument, properties, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(properties) or 'none'}"
-            raise ConfigurationError(
-                f"tool {name!r}: {option} names {argument!r}, which {of!r} of the server does not take; {hint}."
-            )
-
-
-def _handed(name: str, how: ToolConfig | Effect) -> Iterator[tuple[str, str, str]]:
-    """The tool, the argument, and the option that names it."""
-    if how.idempotency_argument is not None:
-        yield name, how.idempotency_argument, "idempotency_argument"
-    for argument in how.binds or ():
-        yield name, argument, "binds"
-    if isinstance(how, Effect):
-        return
-    for path in how.key:
-        if path.partition(".")[0] == how.idempotency_argument:
-            raise ConfigurationError(
-                f"tool {name!r}: the key cannot be made of {path!r}, which the gate fills in from the key."
-            )
-        yield name, path.partition(".")[0], "key"
-    for option, question in (
-        *(("premises", question) for question in how.premises),
-        ("lookup", how.lookup),
-        ("allowed", how.allowed),
-        ("approval", how.approval),
-    ):
-        if question is None:
-            continue
-        for argument, given in question.arguments.items():
-            yield question.tool, argument, option
-            if isinstance(given, str) and not given.startswith("$"):
-                yield name, given.partition(".")[0], f"{option}.arguments"
-
-
-def _without(schema: Mapping[str, Any], argument: str | None) -> dict[str, Any]:
-    if argument is None:
-        return dict(schema)
-    properties = schema.get("properties")
-    left = {**schema}
-    if isinstance(properties, dict):
-        left["properties"] = {name: declared for name, declared in properties.items() if name != argument}
-    if isinstance(schema.get("required"), list):
-        left["required"] = [name for name in schema["required"] if name != argument]
-        if not left["required"]:
-            del left["required"]
-    return left

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock import JournalError, NotSent
-from interlock.extend import Answer, ToolGate, ToolsConfig
-from interlock.integrations.mcp._face import Face, check, face_of
+from interlock.extend import Answer, Parameters, ToolGate, ToolsConfig
+from interlock.integrations.mcp._face import Face, face_of
 from interlock.integrations.mcp._frame import asks_for_input, is_modern, told, value_of
 
 log = logging.getLogger("interlock")
@@ -100,12 +100,12 @@ class Gateway:
     ) -> None:
         self._ask_alone = ask
         self._paused: dict[str, tuple[LiveCall, asyncio.Task[Answer]]] = {}
-        self.gate = ToolGate(config, tools={name: self._callable(name) for name in tools}, journal=journal)
-        try:
-            check(self.gate, tools)
-        except BaseException:
-            self.gate.close()
-            raise
+        self.gate = ToolGate(
+            config,
+            tools={name: self._callable(name) for name in tools},
+            journal=journal,
+            parameters={name: Parameters.of_schema(tool.get("inputSchema")) for name, tool in tools.items()},
+        )
         self.faces: dict[str, Face] = {name: face_of(name, self.gate, tools[name]) for name in self.gate.effects}
 
     async def close(self) -> None:

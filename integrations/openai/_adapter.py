@@ -19,7 +19,16 @@ import pydantic
 from openai.lib.responses_tool_runner import AsyncRegisteredFunction, RegisteredFunction, ResponsesToolCheckpoint
 
 from interlock import BadInput, ConfigurationError, NotSent
-from interlock.extend import Answer, ProtectedTools, ToolGate, ToolsConfig, not_taken, plain
+from interlock.extend import (
+    Answer,
+    Parameters,
+    ProtectedTools,
+    ToolGate,
+    ToolsConfig,
+    not_taken,
+    plain,
+    without_argument,
+)
 
 _Function = RegisteredFunction | AsyncRegisteredFunction
 _KEY = "idempotency_key"
@@ -175,7 +184,12 @@ def protect_functions(
                 f"two functions are named {face.name!r}; the gate could not tell which one to call."
             )
         faces[face.name] = face
-    gate = ToolGate(config, tools={name: face.call for name, face in faces.items()}, journal=journal)
+    gate = ToolGate(
+        config,
+        tools={name: face.call for name, face in faces.items()},
+        journal=journal,
+        parameters={name: face.parameters for name, face in faces.items()},
+    )
     for face in faces.values():
         face.hidden = gate.argument_of_gate(face.name)
     return ProtectedFunctions(
@@ -205,12 +219,14 @@ class _Face:
     def tool(self) -> dict[str, Any]:
         """The tool as the model is told of it, without the argument that the gate fills in."""
         told = dict(self.function.tool)
-        schema = told.get("parameters")
-        if self.hidden is not None and isinstance(schema, Mapping) and self.hidden in schema.get("properties", {}):
-            properties = {name: how for name, how in schema["properties"].items() if name != self.hidden}
-            required = [name for name in schema.get("required", []) if name != self.hidden]
-            told["parameters"] = {**schema, "properties": properties, "required": required}
+        if "parameters" in told:
+            told["parameters"] = without_argument(told["parameters"], self.hidden)
         return told
+
+    @property
+    def parameters(self) -> Parameters:
+        """What the function takes; what the gate itself hands over by name, no path may lead to."""
+        return Parameters.of_schema(self.function.tool.get("parameters"), filled=tuple(self._takes & {_KEY}))
 
     def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the function's model has them, with its defaults.

@@ -20,7 +20,17 @@ from agents.tool_context import ToolContext
 from agents.tracing import get_current_trace
 
 from interlock import ConfigurationError, Interlock, NotSent
-from interlock.extend import Answer, Journal, ProtectedTools, Recoverable, ToolConfig, ToolGate, ToolsConfig
+from interlock.extend import (
+    Answer,
+    Journal,
+    Parameters,
+    ProtectedTools,
+    Recoverable,
+    ToolConfig,
+    ToolGate,
+    ToolsConfig,
+    without_argument,
+)
 from interlock.integrations.openai_agents._invoker import came_before_the_function, raising, schema_of
 
 NOT_GIVEN: Any = object()
@@ -58,6 +68,7 @@ class ToolEntrance:
     def __init__(self, tool: FunctionTool, context: Any = NOT_GIVEN) -> None:
         self.tool = tool
         self.schema = schema_of(tool)
+        self.parameters = Parameters.of_schema(tool.params_json_schema)
         self._invoke = raising(tool)
         self._context = context
 
@@ -274,7 +285,12 @@ class ToolTable:
         Raises:
             ConfigurationError: the configuration does not fit them.
         """
-        gate = ToolGate(config, tools={name: own.call for name, own in self._entrances.items()}, journal=journal)
+        gate = ToolGate(
+            config,
+            tools={name: own.call for name, own in self._entrances.items()},
+            journal=journal,
+            parameters={name: own.parameters for name, own in self._entrances.items()},
+        )
         try:
             for name in _named_in(gate):
                 self._check(name, gate)
@@ -314,22 +330,11 @@ def _gated(entrance: ToolEntrance, gate: ToolGate) -> GatedTool:
     gated = object.__new__(GatedTool)
     gated.__dict__.update(tool.__dict__)
     gated.on_invoke_tool = invoker
-    gated.params_json_schema = _without(tool.params_json_schema, invoker.hidden)
+    gated.params_json_schema = without_argument(tool.params_json_schema, invoker.hidden)
     gated.needs_approval = invoker.approval_of(tool.needs_approval)
     if hasattr(tool, "timeout_error_function") and tool.timeout_error_function is None:
         gated.timeout_error_function = _timed_out
     return gated
-
-
-def _without(schema: dict[str, Any], hidden: str | None) -> dict[str, Any]:
-    """The schema that a model sees: without the argument that the gate fills in."""
-    if hidden is None or hidden not in schema.get("properties", {}):
-        return schema
-    properties = {name: how for name, how in schema["properties"].items() if name != hidden}
-    kept = {**schema, "properties": properties}
-    if "required" in schema:
-        kept["required"] = [name for name in schema["required"] if name != hidden]
-    return kept
 
 
 def _timed_out(context: Any, error: Exception) -> str:

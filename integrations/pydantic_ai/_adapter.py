@@ -34,7 +34,7 @@ from pydantic_ai.toolsets import (
 from pydantic_ai.usage import RunUsage
 
 from interlock import ConfigurationError, NotSent
-from interlock.extend import Answer, ToolFailed, ToolGate
+from interlock.extend import Answer, Parameters, ToolFailed, ToolGate, without_argument
 
 Proceed = Callable[[dict[str, Any]], Awaitable[Any]]
 """The rest of the framework's chain, down to the tool itself; takes the arguments."""
@@ -201,7 +201,10 @@ class Door:
         self.decision = decision
         entrances = {name: ToolEntrance(name, tool, deps) for name, tool in tools.items()}
         self.gate = ToolGate(
-            config, tools={name: entrance.call for name, entrance in entrances.items()}, journal=journal
+            config,
+            tools={name: entrance.call for name, entrance in entrances.items()},
+            journal=journal,
+            parameters={name: Parameters.of_schema(tool.function_schema.json_schema) for name, tool in tools.items()},
         )
         try:
             for name, tool in tools.items():
@@ -212,14 +215,7 @@ class Door:
 
     def _check(self, name: str, tool: Tool[Any]) -> None:
         argument = self.gate.argument_of_gate(name)
-        if argument is None:
-            return
-        schema = tool.function_schema.json_schema
-        if argument not in schema.get("properties", {}):
-            raise ConfigurationError(
-                f"tool {name!r}: idempotency_argument is {argument!r}, and the tool has no such argument."
-            )
-        if argument in schema.get("required", ()):
+        if argument is not None and argument in tool.function_schema.json_schema.get("required", ()):
             raise ConfigurationError(
                 f"tool {name!r}: the argument {argument!r} is filled in by the gate, and the framework refuses calls without it "
                 f'before the gate sees them. Give it a default: {argument}: str = "".'
@@ -252,12 +248,9 @@ class Door:
 
     def hide_argument(self, tool_def: ToolDefinition) -> ToolDefinition:
         """The tool's definition for the model, without the argument that the gate fills in."""
-        argument = self.gate.argument_of_gate(tool_def.name)
         schema = tool_def.parameters_json_schema
-        if argument is None or argument not in schema.get("properties", {}):
-            return tool_def
-        properties = {name: said for name, said in schema["properties"].items() if name != argument}
-        return dataclasses.replace(tool_def, parameters_json_schema={**schema, "properties": properties})
+        shown = without_argument(schema, self.gate.argument_of_gate(tool_def.name))
+        return tool_def if shown is schema else dataclasses.replace(tool_def, parameters_json_schema=shown)
 
 
 def give(answer: Answer, live: LiveCall) -> Any:

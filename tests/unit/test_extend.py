@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from interlock import Budget, ConfigurationError, Interlock, matches
-from interlock.extend import Effect, ToolFailed, ToolGate
+from interlock import Budget, ConfigurationError, Interlock, JournalError, matches
+from interlock.extend import Effect, Parameters, ProtectedTools, ToolFailed, ToolGate
 
 CONFIG: dict[str, Any] = {
     "tools": {
@@ -389,3 +389,97 @@ def test_other_arguments_are_told_what_the_first_ones_came_to(tmp_path: Path) ->
     assert refused.message.startswith("Refused: this request was already made with other arguments.")
     assert '"id": "re_1"' in refused.message
     assert len(service.refunds) == 1
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "order_id": {"type": "string"},
+        "amount": {"type": "integer"},
+        "reference": {"type": "string"},
+        "customer": {"$ref": "#/$defs/Customer"},
+        "lines": {"type": "array", "items": {"type": "object", "properties": {"sku": {"type": "string"}}}},
+        "note": {"anyOf": [{"type": "object", "properties": {"text": {}}}, {"type": "null"}]},
+    },
+    "$defs": {"Customer": {"type": "object", "properties": {"name": {"type": "string"}}}},
+}
+PARAMETERS = {
+    "create_refund": Parameters.of_schema(SCHEMA),
+    "get_order": Parameters(("order_id",)),
+    "find_refund": Parameters(("reference",)),
+}
+MISSPELT: list[tuple[dict[str, Any], str]] = [
+    ({"key": ["orderid"]}, "key names 'orderid', which 'create_refund' does not take; did you mean 'order_id'?"),
+    ({"key": ["customer.nam"]}, "did you mean 'name'?"),
+    ({"key": ["lines.0.skus"]}, "did you mean 'sku'?"),
+    ({"key": ["reference"]}, "the key cannot be made of 'reference'"),
+    ({"idempotency_argument": "referenc"}, "idempotency_argument names 'referenc'"),
+    ({"binds": ["ammount"]}, "binds names 'ammount', which 'create_refund' does not take; did you mean 'amount'?"),
+    (
+        {"premises": {"tool": "get_order", "arguments": {"orderid": "order_id"}, "fields": ["refunded_total"]}},
+        "premises.arguments names 'orderid', which 'get_order' does not take; did you mean 'order_id'?",
+    ),
+    (
+        {"premises": {"tool": "get_order", "arguments": {"order_id": "order"}, "fields": ["refunded_total"]}},
+        "premises.arguments names 'order', which 'create_refund' does not take; did you mean 'order_id'?",
+    ),
+    (
+        {"lookup": {"tool": "find_refund", "arguments": {"ref": "$effect_id"}, "found": "found"}},
+        "lookup.arguments names 'ref', which 'find_refund' does not take",
+    ),
+    (
+        {
+            "lookup": {
+                "tool": "find_refund",
+                "arguments": {"reference": "$effect_id"},
+                "found": {"items": "all", "where": {"order": "order_ids"}},
+            }
+        },
+        "lookup.found.where names 'order_ids'",
+    ),
+    ({"budget": {"key": ["customer.id"], "limit": 5, "amount": "amount"}}, "budget.key names 'customer.id'"),
+    ({"budget": {"key": "day", "limit": 5, "amount": "amounts"}}, "budget.amount names 'amounts'"),
+    ({"expect": {"refunded_total": {"at_most": {"argument": "amont"}}}}, "expect.refunded_total.at_most names 'amont'"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), MISSPELT)
+def test_an_argument_that_no_tool_takes_is_refused_at_the_door(
+    options: dict[str, Any], said: str, service: Service, tmp_path: Path
+) -> None:
+    """Wherever a configuration names an argument, the tools' own schemas judge it when the gate is built, with what was probably meant."""
+    with pytest.raises(ConfigurationError) as refused:
+        ToolGate(config(**options), tools=service.tools, journal=tmp_path / "journal", parameters=PARAMETERS)
+    assert said in str(refused.value)
+    assert not (tmp_path / "journal").exists()
+
+
+def test_what_a_schema_does_not_tell_is_not_refused(service: Service, tmp_path: Path) -> None:
+    """A path into a part that comes in several forms, a tool that takes anything, and one of which nothing is known are let through."""
+    known = {"create_refund": Parameters.of_schema(SCHEMA), "get_order": Parameters.of_schema({"type": "object"})}
+    made = ToolGate(config(key=["note.anything"]), tools=service.tools, journal=tmp_path / "a", parameters=known)
+    made.close()
+    open_ended = Parameters.of_schema({**SCHEMA, "additionalProperties": True})
+    made = ToolGate(
+        config(key=["more"]), tools=service.tools, journal=tmp_path / "b", parameters={"create_refund": open_ended}
+    )
+    made.close()
+
+
+def test_a_callback_that_takes_what_the_tool_has_not_is_refused_at_the_door(service: Service, tmp_path: Path) -> None:
+    """A Python callback that needs an argument which no call will bring is refused when the gate is built."""
+    how = {"create_refund": Effect(key=lambda order_id: order_id, premises=lambda orderid: {"paid": True})}
+    with pytest.raises(
+        ConfigurationError, match=r"premises= takes 'orderid', which is no argument.*did you mean 'order_id'"
+    ):
+        ToolGate(how, tools=service.tools, journal=tmp_path / "journal", parameters=PARAMETERS)
+
+
+def test_tools_with_a_gate_are_a_list_that_recovers(service: Service, tmp_path: Path) -> None:
+    """What wrappers hand back is a list like any other, and settles and gives up the one gate behind it."""
+    made = ProtectedTools(["a", "b"], gate(service, tmp_path))
+    assert made == ["a", "b"]
+    assert list(made.recover()) == list(asyncio.run(made.arecover(wait=0))) == []
+    made.close()
+    with pytest.raises(JournalError):
+        made.gate.call("create_refund", CALL)

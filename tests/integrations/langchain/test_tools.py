@@ -14,7 +14,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException, tool
+from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, ToolException, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState
@@ -60,7 +60,7 @@ def config(**more: Any) -> dict[str, Any]:
     return {"tools": {"refund": {"key": ["order"], **more}}}
 
 
-def protected(tools: list[BaseTool], tmp_path: Path, **more: Any) -> ProtectedTools:
+def protected(tools: list[BaseTool], tmp_path: Path, **more: Any) -> ProtectedTools[BaseTool]:
     made = protect_tools(tools, config(**more), journal=str(tmp_path / "journal"))
     made.recover()
     return made
@@ -326,3 +326,68 @@ def test_a_gated_tool_is_not_gated_twice(tmp_path: Path) -> None:
     tools = protected([refund], tmp_path)
     with pytest.raises(ConfigurationError, match="behind a gate already"):
         protect_tools(tools, config(), journal=str(tmp_path / "other"))
+
+
+REFERENCED = {"idempotency_argument": "reference", "dedupes": True}
+
+
+@tool("refund")
+def referenced(order: str, amount: int, reference: str) -> str:
+    """Refund an order under a reference."""
+    SENT.append((order, amount, reference))
+    return f"refunded {amount}"
+
+
+def test_the_model_does_not_see_the_gates_own_argument(tmp_path: Path) -> None:
+    """The idempotency argument is in no schema that a model gets, for a Python tool and one with a JSON Schema; the send fills it in."""
+    schema = {
+        "type": "object",
+        "properties": {"order": {"type": "string"}, "amount": {"type": "integer"}, "reference": {"type": "string"}},
+        "required": ["order", "amount", "reference"],
+    }
+    plain = StructuredTool.from_function(referenced.func, name="refund", description="Refund.", args_schema=schema)
+    for number, made in enumerate((referenced, plain)):
+        (gated,) = protected([made], tmp_path / str(number), **REFERENCED)
+        shown = convert_to_openai_tool(gated)["function"]["parameters"]
+        assert list(shown["properties"]) == shown["required"] == ["order", "amount"]
+        assert list(gated.args) == ["order", "amount"]
+        assert ask([gated], order=f"88{number}", amount=20)[0].content == "refunded 20"
+    assert [(order, amount) for order, amount, _ in SENT] == [("880", 20), ("881", 20)]
+    assert all(reference for _, _, reference in SENT)
+
+
+def test_the_middleware_hides_the_gates_own_argument(tmp_path: Path) -> None:
+    """`InterlockMiddleware` gives the model the tool without the idempotency argument, sync and async."""
+    shown: list[Any] = []
+
+    class Watching(Model):
+        def bind_tools(self, tools: Any, **kwargs: Any) -> Model:
+            shown.append([convert_to_openai_tool(each)["function"]["parameters"] for each in tools])
+            return self
+
+    for number, is_async in enumerate((False, True)):
+        gate = InterlockMiddleware([referenced, weather], config(**REFERENCED), journal=str(tmp_path / str(number)))
+        gate.recover()
+        model = Watching(name_of_tool="refund", arguments={"order": f"88{number}", "amount": 20})
+        agent = create_agent(model, [referenced, weather], middleware=[gate])
+        given: Any = {"messages": [HumanMessage("refund it")]}
+        state = asyncio.run(agent.ainvoke(given)) if is_async else agent.invoke(given)
+        assert answers(state)[0].status == "success"
+    assert shown
+    assert all(list(refund["properties"]) == ["order", "amount"] for refund, _ in shown)
+    assert [order for order, _, _ in SENT] == ["880", "881"]
+
+
+def test_the_gate_may_fill_in_an_injected_argument(tmp_path: Path) -> None:
+    """An argument that is marked as injected, so that no model ever saw it, can carry the idempotency key."""
+
+    @tool("refund")
+    def hidden(order: str, amount: int, reference: Annotated[str, InjectedToolArg]) -> str:
+        """Refund an order under a reference."""
+        SENT.append((order, amount, reference))
+        return f"refunded {amount}"
+
+    (gated,) = protected([hidden], tmp_path, **REFERENCED)
+    assert gated.invoke({"order": "881", "amount": 20}) == "refunded 20"
+    ((_, _, reference),) = SENT
+    assert reference
