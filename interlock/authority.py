@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.errors import BadInput
 
@@ -52,8 +52,7 @@ class Approval:
             raise BadInput(f"approval {self.id!r}: revoked= is {self.revoked!r}; say True or False.")
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(NamedTuple):
     """The answer to "may it happen now", and why not. True in a condition if it may.
 
     Attributes:

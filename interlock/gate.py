@@ -20,7 +20,7 @@ import heapq
 import inspect
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 from interlock.effects import Facts, History, Own
@@ -276,6 +276,19 @@ class Runner:
             self.journal.end_send(history.effect_id, n, answered=answered, in_flight=in_flight)
 
         task.add_done_callback(ended)
+
+    async def adrain(self, wait_s: float) -> int:
+        """Wait for adopted sends of this event loop and of threads; tell how many still run."""
+        here = asyncio.get_running_loop()
+        sends = {
+            asyncio.wrap_future(send) if isinstance(send, Future) else send
+            for send in self._running
+            if isinstance(send, Future) or send.get_loop() is here
+        }
+        if not sends:
+            return 0
+        _, pending = await asyncio.wait(sends, timeout=wait_s)
+        return len(pending)
 
     def forget_sighting(self, place: tuple[str, int]) -> None:
         """Drop what is remembered about a send that is over."""
@@ -643,5 +656,7 @@ def resolve(result: Any) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(wait())
+    from concurrent.futures import ThreadPoolExecutor  # here, since a process that awaits nothing needs no threads
+
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(contextvars.copy_context().run, asyncio.run, wait()).result()

@@ -15,10 +15,13 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from interlock.errors import JournalError, JournalUnavailable
 from interlock.journal._base import Prepared
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 Result = bool | Exception
 
@@ -200,6 +203,8 @@ class GroupCommit:
     def _lead_elsewhere(self) -> None:
         try:
             if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor  # here, since most processes write without it
+
                 self._pool = ThreadPoolExecutor(1, thread_name_prefix="interlock-journal")
             self._pool.submit(self._lead, None)
         except RuntimeError:  # the interpreter is ending and gives no more threads: this one writes, rather than nobody

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import rfc8785
 from pydantic_core import PydanticSerializationError, to_json
 
 from interlock.errors import NotSerializable
@@ -26,6 +25,8 @@ def canonical_bytes(value: Any, *, what: str = "value") -> bytes:
         return to_json(_ordered(value))
     except (_NotSimple, TypeError, PydanticSerializationError, RecursionError):
         pass  # the standard's own library decides, and says what is wrong
+    import rfc8785  # here, since most values never come this far
+
     try:
         return rfc8785.dumps(value)
     except rfc8785.FloatDomainError:
