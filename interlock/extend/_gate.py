@@ -6,6 +6,7 @@ Owns which tool is gated, and the calls of them. It must not know any framework.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 from collections.abc import Mapping
 from datetime import timedelta
@@ -20,7 +21,9 @@ from interlock.extend._effect import Effect
 from interlock.extend._gated import GatedTool, origin_of
 from interlock.extend._parameters import Parameters, check_arguments
 from interlock.function import EffectFunction
+from interlock.gate import resolve
 from interlock.journal import Journal
+from interlock.rules.values import storable
 
 
 class ToolGate:
@@ -108,6 +111,7 @@ class ToolGate:
         context: Any = None,
         decision: str = "",
         evidence: Mapping[str, Any] | None = None,
+        seen: Mapping[str, Any] | None = None,
     ) -> Answer:
         """Call a gated tool once, in this thread.
 
@@ -117,6 +121,8 @@ class ToolGate:
             context: the framework's live object of this call; handed to the tool, never on the record.
             decision: names the decision, such as an approval's id. A refusal stands for its decision.
             evidence: the framework's ids, by name. They stand on the record beside the proposal and decide nothing.
+            seen: what `read_facts` gave when a person was asked to approve this call; the facts must still hold. By default they are read
+                now. A call with another key is another request, for which nobody saw anything: its facts are read now.
 
         Returns:
             The answer, whatever became of it: also for arguments that cannot be taken, and for facts that cannot be read.
@@ -132,7 +138,7 @@ class ToolGate:
         if gated.needs_loop:
             _refuse_inside_a_loop(name, "acall")
         try:
-            outcome = gated.effect.submit_blocking((), **gated.given(arguments, context, decision, evidence))
+            outcome = gated.effect.submit_blocking((), **gated.given(arguments, context, decision, evidence, seen))
         except (BadInput, CallbackFailed) as error:
             return not_taken(name, error)
         return answer_of(outcome)
@@ -145,14 +151,62 @@ class ToolGate:
         context: Any = None,
         decision: str = "",
         evidence: Mapping[str, Any] | None = None,
+        seen: Mapping[str, Any] | None = None,
     ) -> Answer:
         """As `call`, without blocking the event loop; a sync tool is called in a thread."""
         gated = self._find(name)
         try:
-            outcome = await gated.effect.asubmit((), **gated.given(arguments, context, decision, evidence))
+            outcome = await gated.effect.asubmit((), **gated.given(arguments, context, decision, evidence, seen))
         except (BadInput, CallbackFailed) as error:
             return not_taken(name, error)
         return answer_of(outcome)
+
+    def read_facts(self, name: str, arguments: Mapping[str, Any], *, context: Any = None) -> dict[str, Any] | None:
+        """The facts of a call as they are now, for `call(seen=...)` later: read them when a person is asked to approve it.
+
+        Returns:
+            Plain JSON data that may be kept with the framework's own saved state; None where the tool has no premises, or the arguments
+            cannot be taken, which `call` will say. Facts that cannot be read are no error here: the call will be refused for it.
+
+        Raises:
+            ConfigurationError: as for `call`.
+        """
+        gated = self._find(name)
+        if gated.needs_loop:
+            _refuse_inside_a_loop(name, "aread_facts")
+        if not gated.effect.has_premises:
+            return None
+        try:
+            key, facts = gated.ask_facts(arguments, context)
+            return {"key": key, "facts": dict(resolve(facts))}
+        except BadInput:
+            return None
+        except CallbackFailed as error:
+            return self._unreadable(gated, arguments, error)
+
+    async def aread_facts(
+        self, name: str, arguments: Mapping[str, Any], *, context: Any = None
+    ) -> dict[str, Any] | None:
+        """As `read_facts`, without blocking the event loop."""
+        gated = self._find(name)
+        if not gated.effect.has_premises:
+            return None
+        try:
+            beside = not gated.effect.is_async("premises")
+            key, facts = (
+                await asyncio.to_thread(gated.ask_facts, arguments, context)
+                if beside
+                else gated.ask_facts(arguments, context)
+            )
+            return {"key": key, "facts": dict(await facts if inspect.isawaitable(facts) else facts)}
+        except BadInput:
+            return None
+        except CallbackFailed as error:
+            return self._unreadable(gated, arguments, error)
+
+    @staticmethod
+    def _unreadable(gated: GatedTool, arguments: Mapping[str, Any], error: CallbackFailed) -> dict[str, Any]:
+        return {"key": gated.key_of(arguments), "unreadable": storable(str(error))}
 
     def recover(self, *, wait: float | timedelta | None = None) -> Recovery:
         """Settle what a crash left open: once on start.

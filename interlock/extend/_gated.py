@@ -28,10 +28,10 @@ from interlock.calling import (
 from interlock.config import EFFECT_ID, Match, ToolConfig, instead_of
 from interlock.declaration import ExceptionTypes
 from interlock.decorator import Interlock
-from interlock.errors import BadInput, ConfigurationError
+from interlock.errors import BadInput, ConfigurationError, PremiseUnreadable
 from interlock.extend._effect import Effect, ToolFailed
 from interlock.function import EffectFunction
-from interlock.rules.values import is_text, storable
+from interlock.rules.values import decode, is_text, storable
 
 log = logging.getLogger("interlock")
 
@@ -83,13 +83,41 @@ class GatedTool:
             **self.options,
         )(self._function())
 
+    def ask_facts(self, arguments: Mapping[str, Any], context: Any) -> tuple[str, Any]:
+        """The key of a call, and its facts as they are now, encoded; or an awaitable of those.
+
+        Raises:
+            BadInput: the arguments cannot be taken.
+            CallbackFailed: the facts could not be read.
+        """
+        given = self.given(arguments, context, "", None)
+        proposal, target, _ = self.effect._ready((), given["kwargs"], "", None, None, None)
+        return proposal.key, target.read_facts(proposal.payload, proposal.effect_id)
+
+    def key_of(self, arguments: Mapping[str, Any]) -> str:
+        """The key of a call.
+
+        Raises:
+            BadInput: the arguments cannot be taken.
+        """
+        return self._key(self.given(arguments, None, "", None)["kwargs"])
+
+    def _key(self, kwargs: Mapping[str, Any]) -> str:
+        return self.effect._ready((), kwargs, "", None, None, None)[0].key
+
     def given(
-        self, arguments: Mapping[str, Any], context: Any, decision: str, evidence: Mapping[str, Any] | None
+        self,
+        arguments: Mapping[str, Any],
+        context: Any,
+        decision: str,
+        evidence: Mapping[str, Any] | None,
+        seen: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """A call in the form that the effect takes.
 
         Raises:
-            BadInput: the arguments are no object with names.
+            BadInput: the arguments are no object with names, or what was seen is nothing that `read_facts` gave.
+            CallbackFailed: the facts could not be read when the approval was asked for.
         """
         given: Any = arguments  # a model wrote them
         if not isinstance(given, Mapping) or not all(is_text(argument) for argument in given):
@@ -98,7 +126,22 @@ class GatedTool:
         kwargs: dict[str, Any] = {"arguments": taken, "context": context}
         if self.binds is not None:
             kwargs["arguments"], kwargs["unbound"] = _split(taken, self.binds)
-        return {"kwargs": kwargs, "decision": decision, "origin": origin_of(evidence)}
+        call = {"kwargs": kwargs, "decision": decision, "origin": origin_of(evidence)}
+        return call if seen is None else {**call, "seen": self._facts_seen(seen, kwargs)}
+
+    def _facts_seen(self, seen: Mapping[str, Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The facts that an approval rests on; None if it was asked for another request, as a reviewer who changes its key makes it."""
+        facts = seen.get("facts")
+        if not is_text(seen.get("key")) or not (isinstance(facts, Mapping) or is_text(seen.get("unreadable"))):
+            raise BadInput("seen= is not what read_facts() gave. Ask for the approval again.")
+        if self._key(kwargs) != seen["key"]:
+            return None
+        if not isinstance(facts, Mapping):
+            raise PremiseUnreadable(
+                f"tool {self.name!r}: the facts could not be read when approval was asked for, so nobody has approved on them: "
+                f"{seen['unreadable']} Nothing was sent. Call again, which asks for approval anew."
+            )
+        return {fact: decode(value) for fact, value in facts.items()}
 
     def _function(self) -> Callable[..., Any]:
         tool, argument = self.tool, self.how.idempotency_argument

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -483,3 +485,67 @@ def test_tools_with_a_gate_are_a_list_that_recovers(service: Service, tmp_path: 
     made.close()
     with pytest.raises(JournalError):
         made.gate.call("create_refund", CALL)
+
+
+def test_what_the_approver_saw_must_still_hold(service: Service, tmp_path: Path) -> None:
+    """Facts that were read when approval was asked for are compared at the send, also in another process; a new approval is judged anew."""
+    with gate(service, tmp_path) as tools:
+        seen = json.loads(json.dumps(tools.read_facts("create_refund", CALL)))
+        assert seen == {"key": "881", "facts": {"refunded_total": 0}}
+    service.order["refunded_total"] = 5
+    with gate(service, tmp_path) as tools:
+        late = tools.call("create_refund", CALL, decision="approval 1", seen=seen)
+        assert str(late.outcome) == "REFUSED:stale_premise"
+        assert "needs a new decision" in late.message
+        assert service.refunds == []
+        again = asyncio.run(tools.aread_facts("create_refund", CALL))
+        assert tools.call("create_refund", CALL, decision="approval 2", seen=again).ok
+        assert tools.call("create_refund", CALL, decision="approval 1", seen=seen).ok, (
+            "what has landed is told, whatever changed"
+        )
+    assert len(service.refunds) == 1
+
+
+def test_what_was_seen_of_another_request_is_not_compared(service: Service, tmp_path: Path) -> None:
+    """A reviewer who changes the key makes it another request, whose facts are read at the send; a changed amount is still the same one."""
+    with gate(service, tmp_path) as tools:
+        seen = tools.read_facts("create_refund", CALL)
+        service.order["refunded_total"] = 5
+        assert not tools.call("create_refund", {**CALL, "amount": 9}, seen=seen).ok
+        assert tools.call("create_refund", {**CALL, "order_id": "882"}, seen=seen).ok
+
+
+def test_facts_that_the_approver_could_not_see(service: Service, tmp_path: Path) -> None:
+    """Facts that could not be read when approval was asked for refuse the approved call, though they can be read by then."""
+    service.order, whole = {}, service.order
+    with gate(service, tmp_path) as tools:
+        seen = [tools.read_facts("create_refund", CALL), asyncio.run(tools.aread_facts("create_refund", CALL))]
+        service.order = whole
+        for one in seen:
+            assert one is not None
+            answer = tools.call("create_refund", CALL, seen=one)
+            assert str(answer.outcome) == "REFUSED:unreadable"
+            assert "when approval was asked for" in answer.message
+        bad = tools.call("create_refund", CALL, seen={"facts": {"refunded_total": 0}})
+        assert str(bad.outcome) == "REFUSED:bad_input"
+        assert tools.read_facts("create_refund", {}) is None
+    assert service.refunds == []
+
+
+def test_facts_for_an_approver_are_kept_faithfully(service: Service, tmp_path: Path) -> None:
+    """Facts that JSON does not know come back as they were, and a callback that takes the live object gets it when they are read."""
+    live: list[Any] = []
+
+    async def premises(order_id: str, context: Any) -> dict[str, Any]:
+        live.append(context)
+        return {"paid": Decimal("10.50"), "rest": Decimal(service.order["refunded_total"])}
+
+    how = {"create_refund": Effect(key=lambda order_id: order_id, premises=premises)}
+    with gate(service, tmp_path, how) as tools:
+        seen = json.loads(json.dumps(tools.read_facts("create_refund", CALL, context="live")))
+        assert live == ["live"]
+        assert tools.call("create_refund", CALL, seen=seen).ok
+        assert tools.read_facts("create_refund", {**CALL, "order_id": "882"}) is not None
+    no_premises = {"create_refund": Effect(key=lambda order_id: order_id)}
+    with gate(service, tmp_path / "other", no_premises) as tools:
+        assert tools.read_facts("create_refund", CALL) is None
