@@ -35,6 +35,9 @@ SDK_RETRIES = 2
 
 PATIENCE_S = 20.0
 
+NOT_APPROVED = {"status": "STOPPED:approval"}
+"""What a framework's own approval step came to, where it asks again and the person says no."""
+
 
 def act(job: Job, reference: str = "") -> str:
     """The tool's body, in this job's arm: what the model is told. `reference` is the key that the gate hands over, in its arm."""
