@@ -3,8 +3,8 @@
     landed, or known to have landed    the step's result
     REFUSED                            Refused:   `should_retry` says no, another attempt would be told the same
     AMBIGUOUS                          Ambiguous: likewise; a person has to look
-    FAILED:not_sent                    Failed:    `should_retry` says yes, nothing left the machine
-    FAILED for another reason          Failed:    `should_retry` says no; the service said no, the workflow decides
+    FAILED, nothing left the machine   Failed:    `should_retry` says yes
+    FAILED, the service said no        Failed:    `should_retry` says no: the workflow decides
     IN_FLIGHT                          InFlight:  `should_retry` says yes; in a workflow, `run_effect` sleeps durably and asks again
 
 Owns that translation, and the order of recovery and launch. It must not know order, journal or clocks; those are the gate's.
@@ -13,17 +13,14 @@ Retrying and sleeping are DBOS's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from dbos import DBOS, StepOptions
 
-from interlock import BadInput, ConfigurationError, Interlock, Outcome, Proposal, Status
-from interlock.extend import EffectFunction, Recovery
-
-NOT_SENT = "not_sent"
-"""The reason of a failure before anything left the machine (`not_sent_on=`, a refused connection)."""
+from interlock import BadInput, ConfigurationError, Interlock, Outcome, Proposal, Recovery, Status
 
 SOON_TRIES = 5
 LONGEST_PAUSE_S = 60.0
@@ -33,12 +30,23 @@ Answer = Mapping[str, Any]
 """An outcome as plain JSON data, which every serializer of DBOS takes: what a step returns, and what an error carries."""
 
 
+class Declared(Protocol):
+    """An effect that `run_effect` takes: what `@gate.effect` makes, or a ready-made one such as `stripe_refund`'s."""
+
+    gate: Interlock
+    name: str
+
+    @property
+    def proposal(self) -> Callable[..., Proposal]:
+        """Decides a call."""
+
+
 class EffectNotDone(Exception):
     """The effect did not land, or nobody knows. Survives DBOS's serialization, with the outcome attached.
 
     Attributes:
-        data: the outcome as plain data: `status`, `reason`, `effect`, `key`, `effect_id`, `for_model`, `for_person`, `detail` and
-            `retry_after`. Under this name DBOS's portable JSON format keeps it, too.
+        data: the outcome as plain data: `status`, `effect`, `key`, `effect_id`, `for_model`, `for_person`, `detail`,
+            `can_ask_again` and `retry_after`. Under this name DBOS's portable JSON format keeps it, too.
     """
 
     def __init__(self, message: str, data: Answer) -> None:
@@ -78,7 +86,7 @@ def should_retry(error: BaseException) -> bool:
     if isinstance(error, InFlight):
         return error.data["retry_after"] is not None
     if isinstance(error, Failed):
-        return bool(error.data["reason"] == NOT_SENT)
+        return bool(error.data["can_ask_again"])
     return not isinstance(error, EffectNotDone | BadInput | ConfigurationError)
 
 
@@ -127,7 +135,7 @@ def result_of(outcome: Outcome) -> Any:
 
 
 def run_effect(
-    effect: EffectFunction[Any],
+    effect: Declared,
     *args: Any,
     options: StepOptions | None = None,
     wait: float | timedelta | None = None,
@@ -143,7 +151,7 @@ def run_effect(
     version of the program, is judged against the facts of its decision: changed ones refuse it.
 
     Args:
-        effect: a function declared with `@gate.effect`; an `async def` one is run on an event loop of its own.
+        effect: a function declared with `@gate.effect`, or a ready-made effect; an `async def` one is run on an event loop of its own.
         args: its arguments.
         options: of the sending step, as `DBOS.run_step` takes them. By default a failure before the send is tried three times.
         wait: seconds of sleep after which it stops asking and raises `InFlight`; by default it goes on until it is settled.
@@ -174,7 +182,7 @@ def run_effect(
 
 
 async def run_effect_async(
-    effect: EffectFunction[Any],
+    effect: Declared,
     *args: Any,
     options: StepOptions | None = None,
     wait: float | timedelta | None = None,
@@ -224,23 +232,28 @@ def launch(gate: Interlock, *, recover: bool = True) -> Recovery | None:
 # --- the two steps ---------------------------------------------------------------------------------------------------------
 
 
-def _decide(effect: EffectFunction[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Answer:
+def _decide(effect: Declared, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Answer:
     return effect.proposal(*args, **kwargs)._asdict()
 
 
-async def _adecide(effect: EffectFunction[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Answer:
-    return (await effect.aproposal(*args, **kwargs))._asdict()
+async def _adecide(effect: Declared, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Answer:
+    # Without blocking the loop where the effect can; a ready-made one is asked in a thread.
+    aproposal = getattr(effect, "aproposal", None)
+    decided: Proposal = await (
+        asyncio.to_thread(effect.proposal, *args, **kwargs) if aproposal is None else aproposal(*args, **kwargs)
+    )
+    return decided._asdict()
 
 
-def _send(effect: EffectFunction[Any], told: Answer) -> Answer:
+def _send(effect: Declared, told: Answer) -> Answer:
     return _recorded(effect, effect.gate.submit(_with_ids(Proposal(**told))))
 
 
-async def _asend(effect: EffectFunction[Any], told: Answer) -> Answer:
+async def _asend(effect: Declared, told: Answer) -> Answer:
     return _recorded(effect, await effect.gate.asubmit(_with_ids(Proposal(**told))))
 
 
-def _recorded(effect: EffectFunction[Any], outcome: Outcome) -> Answer:
+def _recorded(effect: Declared, outcome: Outcome) -> Answer:
     """What the step returns, so that DBOS keeps it as its result; or an error, where DBOS has an attempt left that may help."""
     answer = _answer(outcome)
     status = DBOS.step_status
@@ -248,12 +261,16 @@ def _recorded(effect: EffectFunction[Any], outcome: Outcome) -> Answer:
         error = _error(answer)
         if should_retry(error) and (status.current_attempt or 0) + 1 < status.max_attempts:
             raise error
-    return {**answer, "ok": outcome.ok, "value": effect.encode_value(outcome.value) if outcome.ok else None}
+    return {
+        **answer,
+        "ok": outcome.ok,
+        "value": effect.gate.effects[effect.name].encode_value(outcome.value) if outcome.ok else None,
+    }
 
 
-def _result(effect: EffectFunction[Any], answer: Answer) -> Any:
+def _result(effect: Declared, answer: Answer) -> Any:
     if answer["ok"]:
-        return effect.decode_value(answer["value"])
+        return effect.gate.effects[effect.name].decode_value(answer["value"])
     raise _error({name: value for name, value in answer.items() if name not in ("ok", "value")})
 
 
@@ -292,13 +309,13 @@ def _error(answer: Answer) -> EffectNotDone:
 def _answer(outcome: Outcome) -> Answer:
     return {
         "status": str(outcome),
-        "reason": outcome.reason,
         "effect": outcome.effect,
         "key": outcome.key,
         "effect_id": outcome.effect_id,
         "for_model": outcome.for_model,
         "for_person": outcome.for_person,
         "detail": outcome.detail,
+        "can_ask_again": outcome.can_ask_again,
         "retry_after": outcome.retry_after,
     }
 

@@ -172,7 +172,6 @@ def config(url: str) -> DBOSConfig:
     return {
         "name": "refund-desk",
         "system_database_url": url,
-        "run_admin_server": False,
         "application_version": os.environ.get("DESK_VERSION", "v1"),
         "executor_id": os.environ.get("DESK_EXECUTOR", "local"),
         "log_level": "CRITICAL",

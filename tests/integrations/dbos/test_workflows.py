@@ -161,7 +161,7 @@ def test_decision_outlives_the_process(worker: Start, service: RefundService) ->
 @BOTH
 @pytest.mark.parametrize("shape", ["by_step", "by_effect"])
 def test_fork(worker: Start, service: RefundService, shape: str) -> None:
-    """A fork is a new workflow that runs the steps again; the key is the request's, so nothing is sent again, under a new version either."""
+    """A fork is a new workflow that runs the steps again; the key is the request's, so nothing is sent again, under no version."""
     desk = worker(version="v1")
     desk.ask("start", shape, "w1", "881")
     landed = desk.ask("result", "w1")
@@ -183,6 +183,19 @@ def test_fork_of_one_that_died_in_the_send(worker: Start, service: RefundService
     desk.ask("fork", "w1", "1", "w2")
     assert desk.ask("result", "w2") == {"value": service.refunds("881")[0]}
     assert service.arrivals("881") == 1
+
+
+def test_fork_under_a_new_version_days_later(worker: Start, service: RefundService) -> None:
+    """A fork of a workflow that died days ago before its send is judged by today's permission, which is gone, and sends nothing."""
+    service.lay("kill_before", order_id="881")
+    first = worker(version="v1")
+    first.tell("start", "by_effect", "w1", "881")
+    first.wait_killed()
+    service.forbid("881")
+    desk = worker(version="v2", later_s=DAYS_S)
+    desk.ask("fork", "w1", "2", "w2")
+    assert desk.ask("result", "w2")["status"].startswith("REFUSED:lease")
+    assert service.refunds() == []
 
 
 @pytest.mark.parametrize("shape", ["by_step", "by_astep", "by_preempted", "by_effect", "by_aeffect"])

@@ -7,6 +7,7 @@ import importlib
 from benchmarks.suites.e2e.engines.engine import Engine
 
 ENGINES = {
+    "dbos": "benchmarks.suites.e2e.engines.dbos",
     "none": "benchmarks.suites.e2e.engines.none",
     "restate": "benchmarks.suites.e2e.engines.restate",
     "temporal": "benchmarks.suites.e2e.engines.temporal",
