@@ -46,7 +46,7 @@ def test_wrong_marks_are_refused(tmp_path: Path, text: str, message: str) -> Non
 
 
 def test_more_lines_than_by_hand_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command's result does not hold when the gate takes as many lines as the hand check, or more."""
+    """The command's result does not hold when the gate takes as many lines as the hand check, or more, and no README says why."""
     from benchmarks.__main__ import main
 
     (tmp_path / "story").mkdir()
@@ -54,6 +54,8 @@ def test_more_lines_than_by_hand_fails(tmp_path: Path, monkeypatch: pytest.Monke
     for gate, code in ((GATE, 0), (GATE.replace("x = 1\n", "x = 1\ny = 2\n"), 1)):
         (tmp_path / "story" / "main.py").write_text(HAND + gate)
         assert main(["lines", "--out", str(tmp_path / "out" / "lines.json")]) == code
+    (tmp_path / "story" / "README.md").write_text(f"# A story\n\n{lines.WHY_NOT}\n\nBecause.\n")
+    assert main(["lines", "--out", str(tmp_path / "out" / "lines.json")]) == 0
 
 
 def test_committed_count_is_that_of_the_examples() -> None:
