@@ -178,6 +178,7 @@ class GatedTool(BaseTool):
     gate: Any
     entrance: Any
     face: Any = None
+    seen: Any = None
 
     @property
     def tool_call_schema(self) -> Any:
@@ -202,14 +203,32 @@ class GatedTool(BaseTool):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the framework's name
         """Do it once, through the gate."""
         arguments, live = self._take(input, config, kwargs)
-        answer = self.gate.call(self.name, arguments, context=live, evidence=ids_of_call(live))
+        answer = self.gate.call(
+            self.name,
+            arguments,
+            context=live,
+            decision=self._decision(live),
+            evidence=ids_of_call(live),
+            seen=self.seen,
+        )
         return self._give(answer, live)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the framework's name
         """As `invoke`, without blocking the event loop."""
         arguments, live = self._take(input, config, kwargs)
-        answer = await self.gate.acall(self.name, arguments, context=live, evidence=ids_of_call(live))
+        answer = await self.gate.acall(
+            self.name,
+            arguments,
+            context=live,
+            decision=self._decision(live),
+            evidence=ids_of_call(live),
+            seen=self.seen,
+        )
         return self._give(answer, live)
+
+    def _decision(self, live: LiveCall) -> str:
+        """A person's approval is one of just this call; without one all calls for one request are one decision."""
+        return "" if self.seen is None else f"approval of {live.tool_call_id}"
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("a gated tool is called by invoke() or ainvoke(); run() would go past the gate.")

@@ -7,7 +7,7 @@ translated in `interlock.integrations.langchain`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -29,6 +29,9 @@ log = logging.getLogger("interlock")
 
 ROUTES = ("landed", "refused", "failed", "ambiguous", "in_flight")
 """What an effect can come to, in the words that `effect_node(routes=...)` takes."""
+
+SEEN = "interlock_seen"
+"""Where the state of a graph holds what the approvers of its tool calls saw, by id of the call."""
 
 _ROUTE_OF: Mapping[Status, str] = {
     Status.REFUSED: "refused",
@@ -62,6 +65,7 @@ class ToolCallGate(Recoverable):
         super().__init__()
         protected = protect_tools(tools, config, journal=journal)
         self._gate = protected.gate
+        self._offered = list(protected)
         self._gated = {tool.name: tool for tool in protected if self.gate.is_gated(tool.name)}
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
@@ -74,9 +78,49 @@ class ToolCallGate(Recoverable):
         """As `wrap_tool_call`, without blocking the event loop."""
         return await handler(self._exchange(request, handler))
 
+    @property
+    def offered(self) -> list[BaseTool]:
+        """The node's tools as a model is to see them, the gated ones without the argument that the gate fills in: for `bind_tools`."""
+        return list(self._offered)
+
+    def see(self, calls: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """Read the facts of tool calls that a person is about to be asked for: an update of the graph's state.
+
+        Return it from a node of its own, in front of the one that calls `interrupt()`: that one is run again when it is resumed. Give the
+        state the key `interlock_seen`, a dict, so that the checkpoint keeps what was seen. It must still hold at the send.
+
+        Args:
+            calls: the tool calls of the model's message.
+        """
+        seen = {}
+        for call in calls:
+            if self._is_read(call):
+                seen[call["id"]] = self.gate.read_facts(call["name"], call["args"])
+        return {SEEN: {call_id: facts for call_id, facts in seen.items() if facts is not None}}
+
+    async def asee(self, calls: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """As `see`, without blocking the event loop."""
+        seen = {}
+        for call in calls:
+            if self._is_read(call):
+                seen[call["id"]] = await self.gate.aread_facts(call["name"], call["args"])
+        return {SEEN: {call_id: facts for call_id, facts in seen.items() if facts is not None}}
+
+    def _is_read(self, call: Mapping[str, Any]) -> bool:
+        return self.gate.is_gated(call["name"])
+
     def _exchange(self, request: ToolCallRequest, handler: Callable[..., Any]) -> ToolCallRequest:
         gated = self._gated.get(request.tool_call["name"])
-        return request if gated is None else request.override(tool=gated)
+        if gated is None:
+            return request
+        seen = _seen_in(request.state).get(str(request.tool_call["id"]))
+        return request.override(tool=gated if seen is None else gated.model_copy(update={"seen": seen}))
+
+
+def _seen_in(state: Any) -> Mapping[str, Any]:
+    """What approvers saw, by id of the tool call, as the graph's state holds it."""
+    held = state.get(SEEN) if isinstance(state, Mapping) else getattr(state, SEEN, None)
+    return held if isinstance(held, Mapping) else {}
 
 
 def route_of(outcome: Outcome) -> str:
@@ -90,6 +134,7 @@ def effect_node(
     arguments: Callable[[Any], Mapping[str, Any]],
     routes: Mapping[str, str] | None = None,
     decision: Callable[[Any], str] | None = None,
+    seen: Callable[[Any], Mapping[str, Any] | None] | None = None,
     result: str = "outcome",
 ) -> RunnableLambda[Any, Any]:
     """A LangGraph node that does one effect through the gate, and routes by what became of it.
@@ -103,6 +148,8 @@ def effect_node(
         routes: the next node for each of `ROUTES`; "otherwise" stands for those not named. Without it the node only writes its result,
             and the graph's own edges decide.
         decision: names the decision, from the state (an approval's id). A refusal stands for its decision.
+        seen: gives, from the state, the facts as an approver saw them: what `effect.proposal(...)` read in a node in front of the
+            approval, by name of the fact. By default they are read when the node runs.
         result: the key of the state that gets a plain dict: status, ok, message, value, effect_id, key, retry_after.
 
     Returns:
@@ -123,10 +170,14 @@ def effect_node(
 
     def do(state: Any, config: RunnableConfig) -> Any:
         named = "" if decision is None else decision(state)
+        facts = None if seen is None else seen(state)
         if effect is declared:
-            return declared.submit(kwargs=dict(arguments(state)), decision=named, origin=ids_of(config))
+            return declared.submit(kwargs=dict(arguments(state)), decision=named, seen=facts, origin=ids_of(config))
         # A ready-made effect names the decision itself, by its approval, unless it is told.
-        return effect(**arguments(state), **({"decision": named} if named else {}))
+        further: dict[str, Any] = {"decision": named} if named else {}
+        if facts is not None:
+            further["seen"] = facts
+        return effect(**arguments(state), **further)
 
     def told(outcome: Outcome) -> Any:
         update = {result: summary(outcome)}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain.tools import ToolRuntime
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -391,3 +391,67 @@ def test_the_gate_may_fill_in_an_injected_argument(tmp_path: Path) -> None:
     assert gated.invoke({"order": "881", "amount": 20}) == "refunded 20"
     ((_, _, reference),) = SENT
     assert reference
+
+
+ORDER = {"refunded": 0}
+
+
+@tool
+def get_order(order: str) -> dict[str, Any]:
+    """Show an order."""
+    return dict(ORDER)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_what_has_changed_since_the_approval_was_asked_for_is_seen(mode: str, is_async: bool, tmp_path: Path) -> None:
+    """The facts are read when a person is asked, kept in the checkpoint, and compared at the send, in a later process of the agent, too."""
+    premises = {"tool": "get_order", "arguments": {"order": "order"}, "fields": ["refunded"]}
+
+    def decided(thread: str, *, changed: bool, order: str, edited: dict[str, Any] | None = None) -> ToolMessage:
+        saver = InMemorySaver()
+        run: Any = {"configurable": {"thread_id": thread}}
+
+        def agent() -> tuple[Any, InterlockMiddleware]:  # one for each process
+            asking = HumanInTheLoopMiddleware(interrupt_on={"refund": True}, interrupt_mode=mode)
+            gate = InterlockMiddleware(
+                [refund, get_order], config(premises=premises), journal=str(tmp_path / "journal"), approvals=asking
+            )
+            gate.recover()
+            model = Model(name_of_tool="refund", arguments={"order": order, "amount": 20})
+            return create_agent(model, [refund, get_order], middleware=[asking, gate], checkpointer=saver), gate
+
+        def go(made: Any, given: Any) -> dict[str, Any]:
+            state: dict[str, Any] = asyncio.run(made.ainvoke(given, run)) if is_async else made.invoke(given, run)
+            return state
+
+        ORDER["refunded"] = 0
+        made, gate = agent()
+        paused = go(made, {"messages": [HumanMessage("refund it")]})
+        assert paused["__interrupt__"]
+        assert "interlock_seen" not in paused
+        gate.close()
+        if changed:
+            ORDER["refunded"] = 5
+        decision: dict[str, Any] = {"type": "approve"}
+        if edited is not None:
+            decision = {"type": "edit", "edited_action": {"name": "refund", "args": edited}}
+        made, gate = agent()
+        answer = answers(go(made, Command(resume=decision if mode == "per_call" else {"decisions": [decision]})))[-1]
+        gate.close()
+        return answer
+
+    stale = decided("one", changed=True, order="881")
+    assert (stale.status, SENT) == ("error", [])
+    assert "facts changed" in stale.content
+    assert decided("edited", changed=True, order="882", edited={"order": "882", "amount": 9}).status == "error"
+    assert SENT == []
+    assert decided("two", changed=False, order="881").status == "success", "a new approval is judged anew"
+    assert decided("other", changed=True, order="883", edited={"order": "884", "amount": 9}).status == "success"
+    assert SENT == [("881", 20), ("884", 9)]
+
+
+def test_approvals_that_name_no_tool_are_refused(tmp_path: Path) -> None:
+    """A misspelt name in approvals= would leave the facts unread, so it refuses to start."""
+    with pytest.raises(ConfigurationError, match="approvals= names the tool 'refnd'"):
+        InterlockMiddleware([refund], config(), journal=str(tmp_path / "journal"), approvals=["refnd"])
