@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,7 +22,6 @@ from restate.exceptions import RetryableError, TerminalError
 from restate.extensions import current_context
 
 from interlock import BadInput, ConfigurationError, Interlock, Outcome, Proposal, Status
-from interlock.extend import EffectFunction
 
 REFUSED = 412
 AMBIGUOUS = 409
@@ -53,6 +52,23 @@ class Declared(Protocol):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The call."""
+
+
+@runtime_checkable
+class Function(Declared, Protocol):
+    """A function declared with `@gate.effect`, by what a run needs of it."""
+
+    def asubmit(
+        self,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+        wait: float | timedelta | None = None,
+        origin: Mapping[str, Any] | None = None,
+    ) -> Awaitable[Outcome]:
+        """The call, without blocking the event loop."""
 
 
 def gated(
@@ -99,13 +115,13 @@ def gated(
 
     async def do(*args: Any, **kwargs: Any) -> Any:
         try:
-            if isinstance(effect, EffectFunction):
+            if isinstance(effect, Function):
                 outcome = await effect.asubmit(args, kwargs, **decided, origin=_ids(run))
             else:
                 outcome = await _ready_made(effect, args, kwargs, decided, run)
         except BadInput as error:  # the same arguments come again with every attempt
             raise TerminalError(f"REFUSED:bad_input: {error}", BAD_INPUT) from error
-        return result_of(outcome, effect.gate.effects[effect.name])
+        return result_of(outcome, effect.gate)
 
     do.__name__ = do.__qualname__ = effect.name
     return do
@@ -124,14 +140,14 @@ async def _ready_made(
     return await effect.gate.asubmit(proposal._replace(origin={**(proposal.origin or {}), **_ids(run)}), wait=wait)
 
 
-def result_of(outcome: Outcome, effect: EffectFunction[Any]) -> Any:
+def result_of(outcome: Outcome, gate: Interlock) -> Any:
     """What a run returns for an outcome.
 
     Raises:
         TerminalError, RetryableError, OutcomeError: by the table above.
     """
     if outcome.ok:
-        return effect.encode_value(outcome.value)
+        return gate.effects[outcome.effect].encode_value(outcome.value)
     message = f"{outcome}: {outcome.for_person}"
     if outcome.status is Status.IN_FLIGHT:
         later = None if outcome.retry_after is None else timedelta(seconds=outcome.retry_after)

@@ -58,9 +58,9 @@ def desk(directory: Path) -> Any:
         """Refund, by the effect named."""
         note(f"attempts-{case['order']}", str(os.getpid()))
         chosen = effects[case.get("by", "refund")]
-        made = await ctx.run_typed(
-            "refund", gated(chosen, run="refund"), order=case["order"], amount=case.get("amount", 20)
-        )
+        options: restate.RunOptions[Any] = restate.RunOptions(max_attempts=case.get("max_attempts"))
+        asked = {"order": case["order"], "amount": case.get("amount", 20)}
+        made = await ctx.run_typed("refund", gated(chosen, run="refund"), options, **asked)
         if case.get("fails_once") and not (directory / "failed").exists():
             note("failed", "")
             raise RuntimeError("after the run")

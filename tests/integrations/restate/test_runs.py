@@ -61,6 +61,14 @@ class Workers:
         return len((self.directory / f"attempts-{order}").read_text().split())
 
 
+def is_live(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def wait_for(done: Callable[[], bool]) -> None:
     until = time.monotonic() + WITHIN_S
     while not done():
@@ -153,6 +161,18 @@ def test_aborted_attempt_that_still_sends(
     assert server.call("Desk/impatient", {"order": "881", "by": by}) == (200, service.refunds("881")[0])
     assert service.arrivals("881") == 1
     assert workers.attempts("881") > 1
+
+
+def test_a_run_that_may_not_try_again(server: RestateServer, workers: Workers, service: RefundService) -> None:
+    """A run with one attempt gives up while another sender has the effect; the next invocation gets that send's result."""
+    service.lay("slow", order_id="881", delay_s=1.0)
+    workers.start()
+    first = server.send("Desk/refund", {"order": "881"})
+    service.wait_for_arrival("881")
+    status, told = server.call("Desk/refund", {"order": "881", "max_attempts": 1})
+    assert (status, "IN_FLIGHT" in told["message"], told.get("metadata")) == (500, True, None)
+    assert server.attach(first) == server.call("Desk/refund", {"order": "881"}) == (200, service.refunds("881")[0])
+    assert service.arrivals("881") == 1
 
 
 @pytest.mark.parametrize("by", ["refund", "arefund"])
@@ -303,4 +323,4 @@ def test_the_server_ends_with_its_starter(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT, check=False)
     pid = int(done.stdout)
-    wait_for(lambda: not Path(f"/proc/{pid}").exists())
+    wait_for(lambda: not is_live(pid))
