@@ -51,7 +51,16 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     (
         "integrations",
         # Beside the folder, the forwarders: names of a dozen lines under which people import a wrapper.
-        frozenset({"interlock.integrations", "interlock.langchain_tools", "interlock.mcp_proxy", "interlock.temporal"}),
+        frozenset(
+            {
+                "interlock.integrations",
+                "interlock.langchain_tools",
+                "interlock.mcp_proxy",
+                "interlock.restate",
+                "interlock.temporal",
+                "interlock.dbos",
+            }
+        ),
     ),
     ("examples", frozenset({"examples"})),
     ("benchmarks", frozenset({"benchmarks"})),
@@ -375,7 +384,7 @@ CLEAN = {
     "interlock/journal/_sqlite.py": "import sqlite3\nfrom interlock.ports import Z\nfrom .. import errors\n",
     "interlock/gate.py": "from .journal import Y\n",
     "interlock/decorator.py": "from interlock.gate import G\n",
-    "interlock/extend.py": "from interlock.gate import G\n",
+    "interlock/extend/__init__.py": "from interlock.gate import G\n",
     "integrations/__init__.py": "",
     "integrations/adk/__init__.py": "import google.adk\nfrom interlock.extend import A\nfrom ._adapter import B\n",
     "integrations/adk/_adapter.py": "import interlock\nx = interlock.Interlock\n",

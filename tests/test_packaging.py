@@ -93,7 +93,7 @@ def test_installed_wheel_imports_without_extras(checkout: Path, tmp_path: Path) 
         archive.extractall(tmp_path / "site")
     optional = (
         "stripe starlette uvicorn httptools httpx rich hypothesis pytest benchmarks tests anthropic openai langchain langchain_core "
-        "langgraph agents google mcp fastmcp pydantic_ai temporalio"
+        "langgraph agents google mcp fastmcp pydantic_ai temporalio restate dbos"
     )
     code = f"""
 import importlib, pkgutil, sys
