@@ -356,6 +356,20 @@ class Interlock:
         """Ids of the landed effects that an id of the service's (`references=`) or an idempotency key leads to; often one, or none."""
         return self.journal.find(reference)
 
+    async def adrain(self, *, wait: float | timedelta = 60.0) -> int:
+        """Wait for sends that nobody waits for any more, before an event loop ends: their calls were cancelled, or timed out.
+
+        Args:
+            wait: seconds to wait at most.
+
+        Returns:
+            How many of them still run. What they come to is unknown if the loop ends now; recovery finds out.
+
+        **Durable when** this returns 0: the answers of all of them.
+        **If the process dies** meanwhile: the next recovery settles what they left.
+        """
+        return await self._runner.adrain(seconds("wait", wait, "drain"))
+
     def close(self) -> None:
         """Give up this gate. Sends that still run keep their claim until they end."""
         self.journal.close()

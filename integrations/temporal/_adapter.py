@@ -1,7 +1,8 @@
 """Temporal activities behind the gate: an outcome becomes a result, or the error that makes Temporal do the right thing next.
 
-    landed, or known to have landed    the activity's result
+    landed, or known to have landed    the activity's result, in JSON form
     REFUSED, AMBIGUOUS                 ApplicationError, not retryable: another attempt would be told the same
+    arguments that are not acceptable  ApplicationError, not retryable
     FAILED, nothing left the machine   ApplicationError, retryable
     FAILED, the service said no        ApplicationError, not retryable: the workflow decides
     IN_FLIGHT                          ApplicationError, retryable after what the gate advises
@@ -16,22 +17,36 @@ import asyncio
 import contextlib
 import contextvars
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor, Worker
 
-from interlock import ConfigurationError, Interlock, Outcome, Proposal, Status
+from interlock import (
+    BadInput,
+    CallbackFailed,
+    ConfigurationError,
+    Interlock,
+    Kind,
+    Outcome,
+    Proposal,
+    Reason,
+    Status,
+)
 
 REFUSED = "InterlockRefused"
 AMBIGUOUS = "InterlockAmbiguous"
 FAILED = "InterlockFailed"
 IN_FLIGHT = "InterlockInFlight"
+BAD_INPUT = "InterlockBadInput"
 """Types of the `ApplicationError`s: API, for `RetryPolicy(non_retryable_error_types=...)` and for workflows that catch them."""
+
+LONGEST_MESSAGE = 2_000
+"""Of an error's message, in characters: the facts that changed are in it, and a failure has its limit in Temporal's history."""
 
 
 def gated(gate: Interlock, proposal: Proposal, *, wait: float | timedelta | None = None) -> Any:
@@ -47,31 +62,40 @@ def gated(gate: Interlock, proposal: Proposal, *, wait: float | timedelta | None
         wait: seconds to wait while another live sender has it, instead of asking Temporal to come again.
 
     Returns:
-        What the effect's function returned, the same in every attempt. Of an `async def` effect, an awaitable of it.
+        What the effect's function returned, in JSON form, as every data converter carries it; the same in every attempt. In an async
+        activity an awaitable of it, whether the effect is async or not.
 
     Raises:
         ApplicationError: by the table above, with the outcome as its detail.
-        BadInput, JournalError: as `gate.submit`.
+        JournalError, CallbackFailed: as `gate.submit`; Temporal tries again.
 
     **Durable when** this returns: what was sent and what came back.
     **If the process dies** before that: Temporal's next attempt settles it, from the record; so does `gate.recover()` when a worker starts.
+    **If the activity is cancelled** during the send: the send goes on, and its answer is recorded. A cancel revokes no permission.
     """
     known = proposal._replace(origin={**(proposal.origin or {}), **_ids()})
-    effect = gate.effects.get(proposal.effect)
-    if effect is not None and effect.is_coroutine:
-        return _agated(gate, known, wait)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _gated(gate, known, wait)
+    return _agated(gate, known, wait)
+
+
+def _gated(gate: Interlock, proposal: Proposal, wait: float | timedelta | None) -> Any:
     # A cancellation is thrown into the thread of a sync activity wherever it stands; the gate's writes are no place for that.
     with (
         activity.shield_thread_cancel_exception() if activity.in_activity() else contextlib.nullcontext(),
         _heartbeat(),
+        _told_bad_input(),
     ):
-        outcome = gate.submit(known, wait=wait)
+        outcome = gate.submit(proposal, wait=wait)
     return result_of(outcome)
 
 
 async def _agated(gate: Interlock, proposal: Proposal, wait: float | timedelta | None) -> Any:
     async with _aheartbeat():
-        outcome = await gate.asubmit(proposal, wait=wait)
+        with _told_bad_input():
+            outcome = await gate.asubmit(proposal, wait=wait)
     return result_of(outcome)
 
 
@@ -82,8 +106,8 @@ def result_of(outcome: Outcome) -> Any:
         ApplicationError: by the table above.
     """
     if outcome.ok:
-        return outcome.value
-    message = f"{outcome}: {outcome.for_person}"
+        return _recorded(outcome)
+    message = f"{outcome}: {outcome.for_person}"[:LONGEST_MESSAGE]
     if outcome.status is Status.IN_FLIGHT:
         later = None if outcome.retry_after is None else timedelta(seconds=outcome.retry_after)
         raise ApplicationError(message, _detail(outcome), type=IN_FLIGHT, next_retry_delay=later)
@@ -96,24 +120,31 @@ def result_of(outcome: Outcome) -> Any:
 class InterlockPlugin(SimplePlugin):
     """A worker's plugin: what a crash left open is settled before the worker takes work, and an activity may return its `Outcome` as it is.
 
-    `Worker(..., plugins=[InterlockPlugin(gate)])`, or `Client.connect(..., plugins=[...])`.
+    `Worker(..., plugins=[InterlockPlugin(gate)])`, or `Client.connect(..., plugins=[...])`. One for each gate. A replayer with this
+    plugin recovers nothing.
 
     Args:
         gate: the gate, with its functions declared.
-        recover: whether the worker's start recovers. Switch it off where several workers start at once and one of them recovers.
+        recover: whether the worker's start recovers. Switch it off where one of several workers that start at once recovers, or where
+            `allowed=` can only be answered by a worker that runs already.
     """
 
     def __init__(self, gate: Interlock, *, recover: bool = True) -> None:
         if not isinstance(gate, Interlock):
             raise ConfigurationError(f"InterlockPlugin() takes the gate, an Interlock, not {type(gate).__name__}.")
+        self._gate = gate
+        self._recover = recover
+        super().__init__("interlock", interceptors=[_Outcomes()])
 
-        @contextlib.asynccontextmanager
-        async def settled() -> AsyncIterator[None]:
-            if recover:
-                await gate.arecover()
-            yield
-
-        super().__init__("interlock", interceptors=[_Outcomes()], run_context=settled)
+    async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:  # noqa: A002 - the SDK's name
+        """Recover, let the worker work, and wait at its end for sends whose activities were cancelled."""
+        if self._recover:
+            await self._gate.arecover()
+        try:
+            await next(worker)
+        finally:
+            timeouts = [effect.capabilities.timeout_s for effect in self._gate.effects.values()]
+            await self._gate.adrain(wait=max(timeouts, default=0.0))
 
 
 class _Outcomes(Interceptor):
@@ -125,8 +156,27 @@ class _Outcomes(Interceptor):
 
 class _Returned(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's name
-        returned = await self.next.execute_activity(input)
+        with _told_bad_input():
+            returned = await self.next.execute_activity(input)
         return result_of(returned) if isinstance(returned, Outcome) else returned
+
+
+@contextlib.contextmanager
+def _told_bad_input() -> Iterator[None]:
+    """Arguments that the gate does not take will not be taken at the next attempt either; Temporal would try for ever."""
+    try:
+        yield
+    except BadInput as error:
+        if isinstance(error, CallbackFailed):
+            raise  # what the key was read from may be there later
+        message = f"{Status.REFUSED}:{Reason.BAD_INPUT}: {error}"[:LONGEST_MESSAGE]
+        raise ApplicationError(message, type=BAD_INPUT, non_retryable=True) from error
+
+
+def _recorded(outcome: Outcome) -> Any:
+    """The value as it stands on the record: JSON, which needs no converter of the user's."""
+    entries = outcome.history.entries if outcome.history is not None else ()
+    return next((entry.data["value"] for entry in reversed(entries) if entry.kind is Kind.COMMITTED), outcome.value)
 
 
 def _detail(outcome: Outcome) -> dict[str, Any]:
@@ -174,10 +224,13 @@ def _heartbeat() -> Iterator[None]:
         return
     done = threading.Event()
     context = contextvars.copy_context()
+    details = activity.info().heartbeat_details
 
     def beat() -> None:
         while not done.wait(every_s):
-            context.run(activity.heartbeat, "interlock")
+            # The worker may be on its way out. That must not end the send, and the next beat may get through.
+            with contextlib.suppress(Exception):
+                context.run(activity.heartbeat, *details)
 
     thread = threading.Thread(target=beat, name="interlock-heartbeat", daemon=True)
     thread.start()
@@ -198,7 +251,7 @@ async def _aheartbeat() -> AsyncIterator[None]:
     async def beat() -> None:
         while True:
             await asyncio.sleep(every_s)
-            activity.heartbeat("interlock")
+            activity.heartbeat(*activity.info().heartbeat_details)
 
     task = asyncio.create_task(beat())
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import importlib.util
 import signal
 import socket
@@ -12,18 +13,23 @@ import sysconfig
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio import activity
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
-from interlock import ConfigurationError, Interlock, NotSent, Rejected
-from interlock.integrations.temporal import AMBIGUOUS, FAILED, REFUSED
+from interlock import ConfigurationError, Interlock, NotSent, Outcome, Rejected
+from interlock.errors import SimulatedCrash
+from interlock.integrations.temporal import AMBIGUOUS, BAD_INPUT, FAILED, REFUSED
 from interlock.temporal import InterlockPlugin, gated
 from interlock.testing.ledger import RefundService
 
@@ -36,6 +42,8 @@ sys.modules.setdefault("refund_desk", desk)
 _spec.loader.exec_module(desk)
 
 WITHIN_S = 30.0
+SHORT_TASK = timedelta(seconds=1)
+"""Until the server takes a workflow task, and the local activity in it, from a dead worker."""
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +142,9 @@ def cause_of(error: WorkflowFailureError) -> ApplicationError:
     return cause
 
 
-@pytest.mark.parametrize("activity", ["refund", "arefund", "returned"])
+@pytest.mark.parametrize("activity", ["refund", "arefund", "returned", "sync_gate", "async_gate"])
 async def test_it_lands_once(client: Client, workers: Workers, service: RefundService, activity: str) -> None:
-    """A sync activity, an async one, and one that returns its Outcome give the effect's value; so does another workflow of one key."""
+    """Sync or async activity, sync or async effect, or a returned Outcome: the effect's value; so does another workflow of one key."""
     await workers.start()
     results = [await (await start(client, "881", activity)).result() for _ in range(2)]
     assert results == [service.refunds("881")[0]] * 2
@@ -269,14 +277,227 @@ async def test_ids_are_on_the_record(client: Client, workers: Workers, tmp_path:
     assert entry.data["origin"]["attempt"] == 1
 
 
+@pytest.mark.parametrize("activity", ["typed", "typed_returned"])
+async def test_a_typed_value_travels_as_json(
+    client: Client, workers: Workers, service: RefundService, activity: str
+) -> None:
+    """A model with types that Temporal's own converter does not know is its JSON form, the first time and when it is told again."""
+    await workers.start()
+    results = [await (await start(client, "881", activity)).result() for _ in range(2)]
+    made = {"id": service.refunds("881")[0]["id"], "at": "2026-01-01T00:00:00Z", "amount": "0.20"}
+    assert results == [made, made]
+
+
+async def test_arguments_that_are_not_acceptable_are_not_tried_again(
+    client: Client, workers: Workers, service: RefundService
+) -> None:
+    """A call that the gate cannot take fails its workflow at once, where Temporal would try for ever."""
+    await workers.start()
+    handle = await start(client, "881", "unacceptable")
+    with pytest.raises(WorkflowFailureError) as failed:
+        await handle.result()
+    assert cause_of(failed.value).type == BAD_INPUT
+    assert "amount" in str(cause_of(failed.value))
+    assert service.refunds() == []
+
+
+@pytest.mark.parametrize("activity", ["refund", "arefund"])
+async def test_shut_down_in_the_middle_of_a_send(
+    client: Client, workers: Workers, service: RefundService, tmp_path: Path, activity: str
+) -> None:
+    """A worker asked to end during a send outlasts its grace until the answer is on the record; the next worker sends nothing."""
+    service.lay("slow", order_id="881", delay_s=1.2)
+    first = await workers.start()
+    handle = await start(client, "881", activity)
+    await asyncio.to_thread(service.wait_for_arrival, "881")
+    first.terminate()
+    assert await workers.ended(first) == 0
+    with Interlock(tmp_path / "journal") as gate:
+        assert list(gate.journal.open_effects()) == []
+    await workers.start()
+    assert await handle.result() == service.refunds("881")[0]
+    assert service.arrivals("881") == 1
+
+
+async def test_a_signal_that_revokes_while_the_activity_waits(
+    client: Client, workers: Workers, service: RefundService
+) -> None:
+    """A Signal sent while the refund waits for a worker counts at its next attempt, where `allowed=` asks the workflow."""
+    service.lay("kill_before", order_id="881")
+    first = await workers.start()
+    handle = await client.start_workflow(desk.RevocableRefund.run, "881", id="revocable-881", task_queue=desk.QUEUE)
+    await workers.ended(first)
+    await handle.signal(desk.RevocableRefund.revoke)
+    await workers.start()
+    with pytest.raises(WorkflowFailureError) as failed:
+        await handle.result()
+    assert cause_of(failed.value).type == REFUSED
+    assert service.refunds() == []
+    assert service.arrivals("881") == 1
+
+
+@pytest.mark.parametrize("at", ["", "kill_after", "kill_before"])
+async def test_local_activity(client: Client, workers: Workers, service: RefundService, at: Any) -> None:
+    """A local activity, which is run again with its whole workflow task after a crash, lands once too."""
+    if at:
+        service.lay(at, order_id="881")
+    first = await workers.start()
+    handle = await client.start_workflow(
+        desk.LocalRefund.run, "881", id=f"local-{at}-{uuid.uuid4()}", task_queue=desk.QUEUE, task_timeout=SHORT_TASK
+    )
+    if at:
+        await workers.ended(first)
+        await workers.start()
+    assert await handle.result() == service.refunds("881")[0]
+    assert len(service.refunds("881")) == 1
+
+
+async def test_a_replay_settles_nothing(
+    client: Client, workers: Workers, service: RefundService, tmp_path: Path
+) -> None:
+    """A replayer with the plugin, which a client hands on to it, leaves what is open alone: it is no worker."""
+    process = await workers.start()
+    handle = await start(client, "881")
+    await handle.result()
+    history = await handle.fetch_history()
+    process.kill()
+    process.wait()
+    other = RefundService(tmp_path / "other")
+    gate = interrupted(tmp_path, other)
+    replayer = Replayer(
+        workflows=[desk.Refund], plugins=[InterlockPlugin(gate)], workflow_runner=UnsandboxedWorkflowRunner()
+    )
+    await replayer.replay_workflow(history)
+    assert len(list(gate.journal.open_effects())) == 1
+    assert other.refunds() == []
+    gate.close()
+
+
+def interrupted(directory: Path, service: RefundService) -> Interlock:
+    """A gate that finds one refund open, whose sender is dead and has sent nothing."""
+
+    def declared(name: str = "journal-2") -> tuple[Interlock, Any]:
+        gate = Interlock(directory / name)
+
+        @gate.effect(
+            key=lambda order: order,
+            lookup=lambda idempotency_key: service.find_refund(idempotency_key)["refund"],
+            settle_after=0.01,
+        )
+        def refund(order: str, idempotency_key: str) -> dict[str, Any]:
+            return service.create_refund(order, 20, idempotency_key)
+
+        return gate, refund
+
+    gate, refund = declared()
+    with pytest.raises(SimulatedCrash):
+        gate.submit(refund.proposal("882"), crash_before_effect=True)
+    return declared()[0]
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+async def test_the_plugin_recovers_before_the_worker_works(tmp_path: Path, recovers: bool) -> None:
+    """With recovery what is open is settled before the worker takes work; without, it waits for whoever asks."""
+    service = RefundService(tmp_path / "service")
+    gate = interrupted(tmp_path, service)
+    before: list[int] = []
+
+    async def works(_: Any) -> None:
+        before.append(len(service.refunds("882")))
+
+    worker: Any = None
+    await InterlockPlugin(gate, recover=recovers).run_worker(worker, works)
+    assert before == [int(recovers)]
+    gate.close()
+
+
+async def test_two_gates_in_one_worker(client: Client, tmp_path: Path) -> None:
+    """Two plugins in one worker recover both gates, and outcomes of either become results and errors."""
+    gates = [interrupted(tmp_path / name, RefundService(tmp_path / name / "service")) for name in ("one", "two")]
+
+    @activity.defn
+    def first() -> Outcome:
+        outcome: Outcome = gates[0].effects["refund"]("883")
+        return outcome
+
+    @activity.defn
+    def second() -> Outcome:
+        outcome: Outcome = gates[1].effects["refund"]("884", decision="x", seen=None)
+        return outcome
+
+    async with Worker(
+        client,
+        task_queue="two-gates",
+        activities=[first, second],
+        activity_executor=ThreadPoolExecutor(2),
+        plugins=[InterlockPlugin(gate) for gate in gates],
+    ):
+        made = [
+            await client.execute_activity(
+                name, id=f"{name}-{uuid.uuid4()}", task_queue="two-gates", start_to_close_timeout=timedelta(seconds=5)
+            )
+            for name in ("first", "second")
+        ]
+    assert [one["order_id"] for one in made] == ["883", "884"]
+    assert [list(gate.journal.open_effects()) for gate in gates] == [[], []]
+    for gate in gates:
+        gate.close()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_heartbeats_keep_the_details(tmp_path: Path, is_async: bool) -> None:
+    """A heartbeat of the gate says again what the last attempt had recorded: progress is not lost by it."""
+    beats: list[tuple[Any, ...]] = []
+    environment = ActivityEnvironment()
+    environment.info = dataclasses.replace(
+        environment.info, heartbeat_timeout=timedelta(seconds=0.3), heartbeat_details=["page 7"]
+    )
+    environment.on_heartbeat = lambda *details: beats.append(details)
+    with Interlock(tmp_path / "journal") as gate:
+
+        @gate.effect(key=lambda order: order)
+        def refund(order: str) -> None:
+            time.sleep(0.4)
+
+        async def asynchronous() -> Any:
+            return await gated(gate, await refund.aproposal("881"))
+
+        if is_async:
+            await environment.run(asynchronous)
+        else:
+            await asyncio.to_thread(environment.run, lambda: gated(gate, refund.proposal("881")))
+    assert beats
+    assert set(beats) == {("page 7",)}
+
+
+def test_a_long_story_is_cut(tmp_path: Path) -> None:
+    """An error says what changed within the bounds of what Temporal keeps, however large the facts are."""
+    with Interlock(tmp_path / "journal") as gate:
+        seen = {"orders": ["x" * 1000] * 100}
+
+        @gate.effect(key=lambda order: order, premises=lambda order: {"orders": []})
+        def refund(order: str) -> None: ...
+
+        with pytest.raises(ApplicationError) as failed:
+            ActivityEnvironment().run(lambda: gated(gate, refund.proposal("881", seen=seen)))
+    assert failed.value.type == REFUSED
+    assert len(failed.value.message) <= 2000
+
+
 @pytest.mark.parametrize(
     ("raised", "is_final"),
-    [(Rejected("card_declined"), True), (ConnectionRefusedError(), False), (NotSent("not_sent"), False)],
+    [
+        (Rejected("card_declined"), True),
+        (Rejected("no", reason="not_sent"), True),
+        (ConnectionRefusedError(), False),
+        (NotSent("not_sent"), False),
+        (NotSent("full", reason="queue_full"), False),
+    ],
 )
 def test_a_failure_is_retried_only_if_nothing_left_the_machine(
     tmp_path: Path, raised: Exception, is_final: bool
 ) -> None:
-    """What the service declined is the workflow's to decide; what was never sent Temporal may try again."""
+    """What the service declined is the workflow's to decide; what was never sent Temporal may try again, whatever reason was given."""
     with Interlock(tmp_path / "journal") as gate:
 
         @gate.effect(key=lambda order: order)
