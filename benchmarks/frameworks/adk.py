@@ -89,10 +89,12 @@ async def _runner(job: Job) -> Any:
     warnings.simplefilter("ignore")  # it calls resuming experimental
     from google.adk.agents import LlmAgent
     from google.adk.apps import App, ResumabilityConfig
-    from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+    from google.adk.models import BaseLlm
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
     from google.adk.runners import Runner
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
-    from google.adk.tools import FunctionTool
+    from google.adk.tools.function_tool import FunctionTool
     from google.genai import types
 
     class Scripted(BaseLlm):

@@ -40,7 +40,7 @@ def approve(job: Job) -> Any:
     from langgraph.types import Command
 
     with _agent(job) as agent:
-        decision = Command(resume={"decisions": [{"type": "approve"}]})
+        decision: Command[Any] = Command(resume={"decisions": [{"type": "approve"}]})
         return _told(agent.invoke(decision, job.saved("checkpoint"), durability="sync"))
 
 
@@ -74,9 +74,7 @@ def _agent(job: Job) -> Iterator[Any]:
 
         def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
             call = {"name": TOOL, "args": job.arguments, "id": "call_1", "type": "tool_call"}
-            message = (
-                AIMessage("done") if messages[-1].type == "tool" else AIMessage("", tool_calls=[call])  # type: ignore[list-item]
-            )
+            message = AIMessage("done") if messages[-1].type == "tool" else AIMessage("", tool_calls=[call])
             return ChatResult(generations=[ChatGeneration(message=message)])
 
     @tool

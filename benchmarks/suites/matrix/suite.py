@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import hashlib
 import json
+import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -152,7 +153,9 @@ def play(
     beside: Mapping[str, str],
 ) -> Cell:
     """Play one cell and judge it by the service's own list of refunds."""
-    cell = f"{place.run}-{framework.name}-{row.name}-{arm}-{repetition}".replace("_", "-")
+    # A cell that was begun before and never finished has used its keys; this one gets its own.
+    once = secrets.token_hex(3)
+    cell = f"{place.run}-{framework.name}-{row.name}-{arm}-{repetition}-{once}".replace("_", "-")
     cases = [cell] if row.cases == 1 else [f"{cell}-{letter}" for letter in "ab"[: row.cases]]
     with Stage(
         place=place,

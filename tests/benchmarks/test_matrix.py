@@ -1,0 +1,340 @@
+"""The matrix: how cells are planned, kept, judged and drawn; and real cells of plain Python, one for each arm."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import audit
+from benchmarks.harness.document import Cell, Document, Verdict, Wanted
+from benchmarks.harness.suite import CannotRun
+from benchmarks.report import render
+from benchmarks.suites.matrix import arms
+from benchmarks.suites.matrix.case import ARMS, Answer
+from benchmarks.suites.matrix.estimate import Estimate
+from benchmarks.suites.matrix.framework import Framework, frameworks
+from benchmarks.suites.matrix.kept import Kept
+from benchmarks.suites.matrix.page import findings, measures, report
+from benchmarks.suites.matrix.picture import draw
+from benchmarks.suites.matrix.rows import BY_NAME, ROWS
+from benchmarks.suites.matrix.suite import SUITE, cell_from, is_whole, judge, planned, rows_of
+
+ROOT = Path(__file__).resolve().parents[2]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def framework(name: str, **more: Any) -> Framework:
+    """A framework that is only named."""
+    told = dict.fromkeys(("docs", "starts", "approves", "persists", "resumes", "wrapper"), "words")
+    return Framework(name=name, title=name.title(), **{**told, **more})
+
+
+def cell(row: str, arm: str, *, name: str = "one", verdict: Verdict = Verdict.HELD, **more: Any) -> Cell:
+    """A cell as a run leaves it."""
+    crash = BY_NAME[row].has_crash
+    told = {
+        "framework": name,
+        "repetition": 0,
+        "settle_s": 1.0 if crash else None,
+        "versions": {},
+        "source": "a-b",
+        "receipt_verified": True if arm == "interlock" else None,
+    }
+    money = more.pop("money_minor", BY_NAME[row].wanted_minor)
+    return Cell(
+        row=row,
+        arm=arm,
+        outcome="SENT",
+        money_minor=money,
+        verdict=verdict,
+        answer_true=verdict is Verdict.HELD,
+        wanted=Wanted(money_minor=BY_NAME[row].wanted_minor, verdict=Verdict.HELD) if arm == "interlock" else None,
+        details={**told, **more},
+    )
+
+
+def everything(**changed: Any) -> list[Cell]:
+    """One repetition of every row and arm of one framework; `changed` names cells, as `row__arm`, and what is different there."""
+    return [cell(row, arm, **changed.get(f"{row}__{arm}", {})) for row in BY_NAME for arm in ARMS]
+
+
+LOST: Mapping[str, Any] = {"verdict": Verdict.VIOLATED, "money_minor": 4000}
+KNOWN = {"one": framework("one")}
+
+
+def content(cells: list[Cell]) -> dict[str, Any]:
+    """The JSON of a result with these cells."""
+    document = Document(
+        name="matrix",
+        meta={"command": "test", "service": "local"},
+        report=report(cells, KNOWN, {"other": "not installed"}),
+        cells=cells,
+        measures=measures(cells, KNOWN),
+    )
+    told: dict[str, Any] = json.loads(json.dumps(document.to_json()))
+    return told
+
+
+def test_what_is_as_good_is_said_first() -> None:
+    """Before anything about the gate stand: whose rows hold as well without it, and where the hand check is faster."""
+    slow = {"hand_refund__interlock": {"settle_s": 2.0}, "approval_revoked__interlock": {"settle_s": 2.0}}
+    told = list(findings(everything(hand_refund__default=LOST, **slow), KNOWN))
+    assert told[0] == "hand_check holds every row that interlock holds in 1 of 1 frameworks: one."
+    assert told[1].startswith("hand_check holds in every framework and repetition: lost_reply, hand_refund")
+    assert told[2].startswith("default holds in every framework and repetition: lost_reply, approval_revoked")
+    assert "hand_check settles faster after the crash where it must not be sent any more" in told[3]
+    assert "one (1.00 s, interlock 2.00 s)" in told[3]
+
+
+def test_an_arm_that_holds_more_than_the_gate_is_named_as_better() -> None:
+    """A row that only the hand check holds is not told as a tie."""
+    told = list(findings(everything(shared_cap__interlock=LOST), KNOWN))
+    assert told[0] == "hand_check holds more than interlock in one."
+
+
+def test_a_cell_of_ours_that_does_not_hold_fails_the_command() -> None:
+    """One violated interlock cell, or one slow median, and the document does not hold; the others' cells decide nothing."""
+    assert content(everything(hand_refund__default=LOST, shared_cap__hand_check=LOST))["holds"]
+    assert not content(everything(hand_refund__interlock=LOST))["holds"]
+    three = [
+        cell(row, arm, settle_s=2.0 if arm == "interlock" else 1.0)
+        for row in ("lost_reply", "unrelated_refund")
+        for arm in ARMS
+        for _ in range(3)
+    ]
+    failed = [one.name for one in measures(three, KNOWN) if one.holds is False]
+    assert failed == ["one: crash to settled where the refund stands, interlock to hand_check, ratio of the medians"]
+
+
+@pytest.mark.parametrize(
+    ("row", "money", "count", "statuses", "true", "verdict"),
+    [
+        ("lost_reply", 2000, 1, ["COMMITTED"], True, Verdict.HELD),
+        ("lost_reply", 4000, 2, ["SENT"], True, Verdict.VIOLATED),
+        ("lost_reply", 2000, 1, ["REFUSED:lease"], False, Verdict.VIOLATED),
+        ("lost_reply", 2000, 1, ["AMBIGUOUS"], True, Verdict.UNKNOWN),
+        ("hand_refund", 2000, 2, ["SENT"], True, Verdict.VIOLATED),
+        ("approval_revoked", 0, 0, ["REFUSED:lease"], True, Verdict.HELD),
+        ("unrelated_refund", 500, 1, ["STOPPED:refunded_by_others"], True, Verdict.VIOLATED),
+        ("resumed_at_once", 2000, 1, ["COMMITTED", "UNCLEAR"], True, Verdict.UNKNOWN),
+    ],
+)
+def test_a_cell_is_judged_by_the_services_list(
+    row: str, money: int, count: int, statuses: list[str], true: bool, verdict: Verdict
+) -> None:
+    """Held is the wanted money in the wanted number of refunds with true answers; who cannot tell is not held."""
+    assert judge(BY_NAME[row], money, count, statuses, true) is verdict
+
+
+def test_arms_take_turns_and_impossible_rows_are_left_out() -> None:
+    """In one run the arms of a row follow each other, another one first in each repetition; a row that cannot exist is not planned."""
+    one = framework("one", impossible={"shared_cap": "it has one case"})
+    plan = list(planned([one], ROWS, ARMS, 2))
+    assert len(plan) == 2 * (len(ROWS) - 1) * len(ARMS)
+    assert [arm for _, row, arm, repetition in plan if (row, repetition) == ("lost_reply", 0)] == list(ARMS)
+    assert next(arm for _, row, arm, repetition in plan if (row, repetition) == ("lost_reply", 1)) == ARMS[1]
+    assert not any(row == "shared_cap" for _, row, _, _ in plan)
+
+
+def test_one_name_stands_for_both_ways_to_resume_twice() -> None:
+    """`--row duplicate_resume` plays it in turn and at the same time."""
+    assert [row.name for row in rows_of(["duplicate_resume"])] == ["resumed_in_turn", "resumed_at_once"]
+    assert rows_of(None) == list(ROWS)
+
+
+def test_finished_cells_outlive_a_harness_that_dies(tmp_path: Path) -> None:
+    """What was added is there again, the last of two of one place; a half-written line is dropped and its cell is missing."""
+    kept = Kept(tmp_path / "cells.jsonl")
+    kept.begin({"run": "run-1", "service": "local"})
+    first, second = cell("lost_reply", "default"), cell("lost_reply", "default", outcome_note="again")
+    kept.add(first.to_json())
+    kept.add(second.to_json())
+    with kept.file.open("a") as out:
+        out.write('{"framework": "one", "row": "hand_re')
+    again = Kept(kept.file)
+    assert again.head["run"] == "run-1"
+    assert [cell_from(one) for one in again.cells] == [second]
+    again.add(cell("hand_refund", "default").to_json())
+    assert len(Kept(kept.file).cells) == 2
+
+
+def test_cells_of_another_service_are_refused(tmp_path: Path) -> None:
+    """Cells of local and live are never mixed in one report; a file that is none of ours is refused with what to do."""
+    kept = Kept(tmp_path / "cells.jsonl")
+    kept.begin({"run": "run-1", "service": "local"})
+    with pytest.raises(CannotRun, match="of the local service"):
+        Kept(kept.file, service="live")
+    (tmp_path / "other").write_text("no json\n")
+    with pytest.raises(CannotRun, match="--fresh"):
+        Kept(tmp_path / "other")
+    assert Kept(kept.file, fresh=True, service="live").cells == []
+    assert (tmp_path / "cells.before.jsonl").exists()
+
+
+def test_a_part_is_not_whole() -> None:
+    """Only five repetitions of every row and arm of every framework that can be run replace what is committed."""
+    whole = [cell(row, arm, repetition=number) for row in BY_NAME for arm in ARMS for number in range(5)]
+    assert is_whole(whole, KNOWN, {})
+    assert not is_whole(whole[:-1], KNOWN, {})
+    assert not is_whole(whole, {**KNOWN, "two": framework("two")}, {})
+    assert is_whole(whole, {**KNOWN, "two": framework("two")}, {"two": "not installed"})
+
+
+def test_the_estimate_goes_by_what_cells_of_the_same_framework_took() -> None:
+    """What is left is told by framework, and before anything was played by a guess."""
+    estimate = Estimate(["one", "one", "two"])
+    assert estimate.left_s(0) == 15.0
+    estimate._took = {"one": [1.0], "two": [61.0]}
+    assert estimate.left_s(1) == 62.0
+    assert estimate.left(1) == "about 1 min 2 s left"
+
+
+def test_every_framework_says_what_the_report_prints() -> None:
+    """Facts can be read where a framework is not installed; each names its page and its wrapper, and knows only real rows."""
+    for one in frameworks().values():
+        assert all((one.title, one.starts, one.approves, one.persists, one.resumes, one.wrapper)), one.name
+        assert "https://" in one.docs, one.name
+        assert set(one.impossible) <= set(BY_NAME), one.name
+        assert not one.example or (ROOT / "examples" / one.example).is_dir(), one.name
+
+
+def test_a_missing_package_is_a_reason() -> None:
+    """A framework that is not installed says what to install, and asking for it alone is refused with that."""
+    missing = framework("one", packages=("no-such-distribution",), extra="one")
+    assert missing.why_not == 'not installed: no-such-distribution (pip install "interlock-gate[one]")'
+    assert command.run(SUITE, ["--framework", "open_multi_agent"]) == command.CANNOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "refund"),
+    [
+        ('{"status":"SENT","refund":"re_1"}', "SENT", "re_1"),
+        ({"status": "STOPPED:approval"}, "STOPPED:approval", None),
+        (Answer(status="FOUND", refund="re_1"), "FOUND", "re_1"),
+        ("the tool failed", "UNCLEAR", None),
+        ("", "UNCLEAR", None),
+    ],
+)
+def test_an_answer_is_what_the_run_was_told(tmp_path: Path, told: Any, status: str, refund: str | None) -> None:
+    """The tool's answer is read as the framework holds it; what is none of the arm's forms claims nothing."""
+    answer = arms.answer_of(job(tmp_path, "hand_check"), told)
+    assert (answer.status, answer.refund) == (status, refund)
+
+
+def test_a_gated_answer_that_is_not_there_claims_nothing(tmp_path: Path) -> None:
+    """Where the journal knows nothing and the run was told nothing, nobody is said to know: it is not taken for a refusal."""
+    assert arms.answer_of(job(tmp_path, "interlock"), "").status == "UNCLEAR"
+
+
+def job(directory: Path, arm: str) -> Any:
+    """A job as a worker gets it."""
+    from benchmarks.harness.stripe_wire import Door
+    from benchmarks.suites.matrix.case import Job
+
+    return Job.model_validate(
+        {
+            "framework": "plain",
+            "arm": arm,
+            "door": Door(url="http://127.0.0.1:9"),
+            "directory": directory,
+            "shared": directory,
+            "case": "case-1",
+            "payment": "pi_1",
+        }
+    )
+
+
+def test_the_picture_shows_every_cell_in_both_schemes() -> None:
+    """The SVG is well-formed, has a line for each arm and a box for each row, says by a sign what its colour says, and knows dark pages."""
+    drawn = draw(content(everything(hand_refund__default=LOST)))
+    root = ET.fromstring(drawn)
+    boxes = [one.get("class") for one in root.iter(f"{SVG}rect")]
+    texts = ["".join(one.itertext()) for one in root.iter(f"{SVG}text")]
+    assert boxes.count("violated") == 1
+    assert boxes.count("held") == len(ROWS) * len(ARMS) - 1
+    assert texts.count("✗ $40") == 1
+    assert "✓ $25" in texts
+    assert "prefers-color-scheme:dark" in drawn
+    assert {"default", "hand check", "interlock", "One"} <= set(texts)
+
+
+def test_the_picture_shows_how_often_it_did_not_hold() -> None:
+    """Repetitions that differ are not averaged away: from least to most, and in how many it was not held."""
+    cells = [*everything(), cell("lost_reply", "default", verdict=Verdict.VIOLATED, money_minor=4000, repetition=1)]
+    assert "✗ $20 to $40 (1/2)" in draw(content(cells))
+
+
+def test_the_page_prints_the_hand_check_and_the_picture() -> None:
+    """The page is drawn from the JSON alone: findings, a table for each framework with its set-up, the code that is compared."""
+    page = render(content(everything()))
+    assert "![The matrix" in page
+    assert "## One" in page
+    assert "Set-up after: words" in page
+    assert re.search(r"## The hand check \(\d+ lines\)", page)
+    assert "STOPPED:refunded_by_others" in page
+    assert "Not run: other: not installed." in page
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Three rows of plain Python with every arm, by real SIGKILL."""
+    directory = tmp_path_factory.mktemp("matrix")
+    rows = ("lost_reply", "hand_refund", "shared_cap")
+    return directory, run_into(directory, *(word for row in rows for word in ("--row", row)))
+
+
+def run_into(directory: Path, *arguments: str) -> dict[str, Any]:
+    """A run of plain Python into a directory that keeps cells and ledger."""
+    out = directory / "matrix.json"
+    where = ["--out", str(out), "--cells", str(directory / "cells.jsonl"), "--service-dir", str(directory / "ledger")]
+    command.run(SUITE, ["--framework", "plain", "--reps", "1", *where, *arguments])
+    told: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return told
+
+
+@pytest.mark.slow
+def test_real_cells_of_every_arm(played: tuple[Path, dict[str, Any]]) -> None:
+    """The default pays $40 where support refunded and where a cap was raced, hand check and gate hold; receipts verify."""
+    directory, told = played
+    found = {(one["row"], one["arm"]): (one["money_minor"], one["verdict"]) for one in told["cells"]}
+    assert found["hand_refund", "default"] == found["shared_cap", "default"] == (4000, "violated")
+    assert {found[row, arm] for row in ("hand_refund", "shared_cap", "lost_reply") for arm in ARMS[1:]} == {
+        (2000, "held")
+    }
+    assert found["lost_reply", "default"] == (2000, "held")
+    ours = [one for one in told["cells"] if one["arm"] == "interlock"]
+    assert all(one["as_wanted"] and one["receipt_verified"] for one in ours)
+    assert all(one["settle_s"] > 0 and one["workers"] == 2 for one in told["cells"] if one["row"] != "shared_cap")
+    assert told["holds"]
+    assert (directory / "matrix.svg").read_text(encoding="utf-8") == draw(told)
+
+
+@pytest.mark.slow
+def test_the_audit_agrees(played: tuple[Path, dict[str, Any]]) -> None:
+    """The service's ledger says of every cell what the result says."""
+    directory, _ = played
+    assert audit.main([str(directory / "matrix.json"), "--service-dir", str(directory / "ledger")]) == 0
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_continues(played: tuple[Path, dict[str, Any]]) -> None:
+    """Asked again, only what is missing is played, at the same service under the same run; nothing is played twice."""
+    directory, told = played
+    file = directory / "cells.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text("".join(lines[:-1]), encoding="utf-8")
+    rows = ("lost_reply", "hand_refund", "shared_cap")
+    again = run_into(directory, *(word for row in rows for word in ("--row", row)))
+    assert again["meta"]["run"] == told["meta"]["run"]
+    assert len(again["cells"]) == len(told["cells"])
+    same = [one for one in again["cells"] if one in told["cells"]]
+    assert len(same) == len(told["cells"]) - 1
+    assert again["holds"], "the cell that was played again is as wanted"
+    assert audit.main([str(directory / "matrix.json"), "--service-dir", str(directory / "ledger")]) == 0
