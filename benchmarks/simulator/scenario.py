@@ -15,10 +15,10 @@ TIMEOUT_S = 8.0
 SETTLE_AFTER_S = 1.0
 
 TIER_1 = Capabilities(True, WINDOW_S, False, 0.0, SETTLE_AFTER_S, TIMEOUT_S)
-TIER_1_LOOKUP = replace(TIER_1, can_look_up=True)
+TIER_1_LOOKUP = TIER_1._replace(can_look_up=True)
 TIER_2 = Capabilities(False, 600.0, True, 0.0, SETTLE_AFTER_S, TIMEOUT_S)
-TIER_2_LAG = replace(TIER_2, lookup_lag_s=1.5)
-TIER_3 = replace(TIER_2, can_look_up=False)
+TIER_2_LAG = TIER_2._replace(lookup_lag_s=1.5)
+TIER_3 = TIER_2._replace(can_look_up=False)
 
 TIERS = {
     "tier1": TIER_1,
