@@ -76,11 +76,11 @@ async def _run(job: Job, **given: Any) -> Any:
     session = await runner.session_service.get_session(app_name="shop", user_id="ann", session_id=job.case)
     await runner.close()
     responses = [one for event in session.events for one in event.get_function_responses() if one.name == TOOL]
-    told = [one.response for one in responses if not event_asks(one.response)]
+    told = [one.response for one in responses if not _only_asks(one.response)]
     return told[-1].get("result", told[-1]) if told else ""
 
 
-def event_asks(response: dict[str, Any]) -> bool:
+def _only_asks(response: dict[str, Any]) -> bool:
     """Whether it is the tool's first answer, which only says that a confirmation is needed."""
     return "requires confirmation" in str(response.get("error", ""))
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from pathlib import Path
@@ -338,3 +342,61 @@ def test_an_interrupted_run_continues(played: tuple[Path, dict[str, Any]]) -> No
     assert len(same) == len(told["cells"]) - 1
     assert again["holds"], "the cell that was played again is as wanted"
     assert audit.main([str(directory / "matrix.json"), "--service-dir", str(directory / "ledger")]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_harness_that_ends_early_leaves_no_process_behind(tmp_path: Path, how: signal.Signals) -> None:
+    """Killed or interrupted in the middle of a cell, it takes its workers and the service with it; what was finished is kept."""
+    where = [
+        "--out",
+        str(tmp_path),
+        "--cells",
+        str(tmp_path / "cells.jsonl"),
+        "--service-dir",
+        str(tmp_path / "ledger"),
+    ]
+    run = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks", "matrix", "--framework", "plain", *where],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    )
+    children: set[int] = set()
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and (len(children) < 3 or not finished(tmp_path)):
+            children |= children_of(run.pid)
+            time.sleep(0.02)
+        assert len(children) >= 3, "a service, and the workers of a cell"
+        run.send_signal(how)
+        assert run.wait(30) != 0
+        deadline = time.monotonic() + 15
+        while any(lives(pid) for pid in children) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert [pid for pid in children if lives(pid)] == []
+    finally:
+        run.kill()
+        run.wait()
+    assert len(Kept(tmp_path / "cells.jsonl").cells) == finished(tmp_path) >= 1
+
+
+def finished(directory: Path) -> int:
+    """How many cells are kept."""
+    file = directory / "cells.jsonl"
+    return file.read_bytes().count(b"\n") - 1 if file.exists() else 0
+
+
+def children_of(parent: int) -> set[int]:
+    """Its child processes."""
+    told = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8")
+    return {int(pid) for pid in told.split()}
+
+
+def lives(pid: int) -> bool:
+    """Whether this process runs; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -37,6 +37,7 @@ from interlock import Receipt
 
 NAME = "matrix"
 REPETITIONS, QUICK_REPETITIONS = 5, 1
+QUICK_FRAMEWORK = "plain"
 MOST_TRIES = 2
 """A cell that could not be brought to its beginning is tried again once; then the run ends with what happened."""
 
@@ -46,7 +47,8 @@ def run(options: Options, progress: Progress) -> Document:
     started, more = datetime.now(UTC), options.more
     repetitions: int = more.reps or (QUICK_REPETITIONS if options.quick else REPETITIONS)
     known = frameworks()
-    chosen = [known[name] for name in (more.framework or known)]
+    # A quick run stays quick: one framework, unless others are named.
+    chosen = [known[name] for name in (more.framework or ([QUICK_FRAMEWORK] if options.quick else known))]
     skipped = {one.name: why for one in known.values() if (why := one.why_not)}
     if more.framework and (missing := [one for one in chosen if one.name in skipped]):
         raise CannotRun("; ".join(f"{one.name}: {skipped[one.name]}" for one in missing))
