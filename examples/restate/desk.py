@@ -9,7 +9,7 @@ import restate
 from shop import Shop
 
 from interlock import Interlock
-from interlock.restate import gated, recovering
+from interlock.integrations.restate import gated, recovering
 
 SEEN = 0  # the refunded total that the decision was made on, kept by the hand-written handler
 
