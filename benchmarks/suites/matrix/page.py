@@ -12,15 +12,11 @@ from benchmarks.harness.listing import cut
 from benchmarks.suites import lines
 from benchmarks.suites.matrix.case import ARMS
 from benchmarks.suites.matrix.framework import Framework
-from benchmarks.suites.matrix.rows import BY_NAME, ROWS
+from benchmarks.suites.matrix.rows import BY_NAME, ROWS, STANDING, STOPPED
 
 HERE = Path(__file__).parent
 MOST_RATIO = 1.1
 FEWEST_TO_JUDGE = 3
-STANDING = tuple(row.name for row in ROWS if row.has_crash and row.name not in ("hand_refund", "approval_revoked"))
-STOPPED = ("hand_refund", "approval_revoked")
-"""Where the gate waits out its declared pause before it says no: nothing is to come of the dead worker's request after that."""
-
 PICTURE = "![The matrix: rows by frameworks, three arms each](matrix.svg)"
 
 
@@ -47,6 +43,7 @@ def report(cells: Sequence[Cell], known: Mapping[str, Framework], skipped: Mappi
         glossary={row.name: f"{row.what}. Wanted: {_money(row.wanted_minor)} in {row.wanted_count}." for row in ROWS},
         listings=[
             cut(HERE / "arms.py", "hand_check", title="The hand check", text=HAND_CHECK),
+            cut(HERE / "arms.py", "one_at_a_time", title="Its lock"),
             cut(HERE / "arms.py", "default", title="The default"),
             cut(HERE / "arms.py", "refund_of", title="Interlock, where a framework takes a declared effect"),
             cut(
@@ -88,7 +85,8 @@ def findings(cells: Sequence[Cell], known: Mapping[str, Framework]) -> Iterator[
             held = sum(cell.verdict is Verdict.HELD for cell in own)
             lost = sorted({cell.row for cell in own if cell.verdict is not Verdict.HELD}, key=list(BY_NAME).index)
             where = f"; not held somewhere: {', '.join(lost)}" if lost else ""
-            yield f"{arm}: {held} of {len(own)} cells held in {len(names)} frameworks{where}."
+            by_name = ", ".join(f"{name} {len(held_rows(own, name, arm))} of {rows_of(own, name)}" for name in names)
+            yield f"{arm}: {held} of {len(own)} cells held{where}. Rows held in every repetition: {by_name}."
     for name in names:
         for row, why in known[name].impossible.items():
             yield f"{known[name].title} has no {row}: {why}."
@@ -213,6 +211,11 @@ def held_rows(cells: Iterable[Cell], framework: str, arm: str) -> set[str]:
     own = [cell for cell in cells if cell.details["framework"] == framework and cell.arm == arm]
     lost = {cell.row for cell in own if cell.verdict is not Verdict.HELD}
     return {cell.row for cell in own} - lost
+
+
+def rows_of(cells: Iterable[Cell], framework: str) -> int:
+    """How many rows were played in this framework."""
+    return len({cell.row for cell in cells if cell.details["framework"] == framework})
 
 
 def settle_s(cells: Iterable[Cell], framework: str, arm: str) -> list[float]:

@@ -1,8 +1,8 @@
 """The matrix as one picture: an SVG drawn from the result's JSON, readable on light and dark pages.
 
 PURE: a result in, text out. Each framework is three lines, one an arm; each row is a column, with the money on the service's ledger. A cell
-that did not hold says so by its sign and not by its colour alone. Beside them the median time from crash to settled, as a bar, and the
-user's lines.
+that did not hold says so by its sign and not by its colour alone. Beside them the
+median time from crash to settled, as bars, and the user's lines.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from html import escape
 from typing import Any
 
 from benchmarks.suites.matrix.case import ARMS
-from benchmarks.suites.matrix.rows import BY_NAME
+from benchmarks.suites.matrix.rows import BY_NAME, STANDING, STOPPED
 
 LINE, HEAD, PAD = 22, 74, 12
-NAME_W, ARM_W, CELL_W, BAR_W, LINES_W = 150, 86, 92, 150, 60
+NAME_W, ARM_W, CELL_W, BAR_W, LINES_W = 170, 86, 86, 128, 50
 HEADINGS = {
     "lost_reply": ("lost", "reply"),
     "hand_refund": ("hand", "refund"),
@@ -26,6 +26,7 @@ HEADINGS = {
     "resumed_at_once": ("resumed", "at once"),
     "unrelated_refund": ("unrelated", "refund"),
 }
+TIMES = {"refund stands": STANDING, "must not be sent": STOPPED}
 SIGNS = {"held": "✓", "violated": "✗", "unknown": "?"}
 
 STYLE = """
@@ -49,8 +50,12 @@ def draw(content: Mapping[str, Any]) -> str:
     names = list(dict.fromkeys(str(cell["framework"]) for cell in cells))
     left = PAD + NAME_W + ARM_W
     bars = left + CELL_W * len(BY_NAME) + 16
-    width, height = bars + BAR_W + LINES_W + 2 * PAD, HEAD + len(names) * (LINE * len(ARMS) + 10) + 46
-    most = max([*(median for name in names for arm in ARMS if (median := _median(cells, name, arm))), 0.001])
+    ends = bars + BAR_W * len(TIMES) + LINES_W
+    width, height = ends + 2 * PAD, HEAD + len(names) * (LINE * len(ARMS) + 10) + 46
+    medians = {
+        (name, arm, rows): _median(cells, name, arm, rows) for name in names for arm in ARMS for rows in TIMES.values()
+    }
+    most = max([*(median for median in medians.values() if median), 0.001])
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
         f"<title>{escape(str(content['report']['title']))}</title>",
@@ -66,10 +71,11 @@ def draw(content: Mapping[str, Any]) -> str:
     for number, row in enumerate(BY_NAME):
         for line, word in enumerate(HEADINGS.get(row, (row,))):
             out.append(_text(left + CELL_W * number + CELL_W // 2, 48 + 15 * line, word, "dim mid"))
-    out.append(_text(bars, 48, "crash to settled,", "dim"))
-    out.append(_text(bars, 63, "median", "dim"))
-    out.append(_text(bars + BAR_W + LINES_W, 48, "user", "dim end"))
-    out.append(_text(bars + BAR_W + LINES_W, 63, "lines", "dim end"))
+    for number, what in enumerate(TIMES):
+        out.append(_text(bars + BAR_W * number, 48, "crash to settled", "dim"))
+        out.append(_text(bars + BAR_W * number, 63, what, "dim"))
+    out.append(_text(ends, 48, "user", "dim end"))
+    out.append(_text(ends, 63, "lines", "dim end"))
     for place, name in enumerate(names):
         top = HEAD + place * (LINE * len(ARMS) + 10)
         out.append(f'<line class="rule" x1="{PAD}" x2="{width - PAD}" y1="{top}" y2="{top}"/>')
@@ -80,16 +86,17 @@ def draw(content: Mapping[str, Any]) -> str:
             for number, row in enumerate(BY_NAME):
                 own = [one for one in cells if (one["framework"], one["arm"], one["row"]) == (name, arm, row)]
                 out.extend(_cell(left + CELL_W * number, y, own))
-            out.extend(_bar(bars, y, arm, _median(cells, name, arm), most))
+            for number, rows in enumerate(TIMES.values()):
+                out.extend(_bar(bars + BAR_W * number, y, arm, medians[name, arm, rows], most))
             if (name, arm) in lines:
-                out.append(_text(bars + BAR_W + LINES_W, y + 15, str(lines[name, arm]), "end"))
+                out.append(_text(ends, y + 15, str(lines[name, arm]), "end"))
     foot = height - 16
     out.append(
         _text(
             PAD,
             foot,
-            "✓ held in every repetition   ✗ violated in some: too much or too little money, or an answer the service contradicts   "
-            "? nobody can tell   money: what was refunded on a $20 approval",
+            "✓ held in every repetition; ✗ violated in some: too much or too little money, or an answer that the service contradicts; "
+            "? nobody can tell. Money: what was refunded where $20 were approved. Times: medians.",
             "dim small",
         )
     )
@@ -123,18 +130,18 @@ def _money(own: Sequence[Mapping[str, Any]]) -> str:
 def _bar(x: int, y: int, arm: str, median: float | None, most: float) -> list[str]:
     if median is None:
         return []
-    length = max(2, round((BAR_W - 50) * median / most))
+    length = max(2, round((BAR_W - 54) * median / most))
     return [
         f'<rect class="bar-{arm}" x="{x}" y="{y + 6}" width="{length}" height="{LINE - 12}" rx="2"/>',
         _text(x + length + 5, y + 15, f"{median:.2f} s", "dim small"),
     ]
 
 
-def _median(cells: Iterable[Mapping[str, Any]], name: str, arm: str) -> float | None:
+def _median(cells: Iterable[Mapping[str, Any]], name: str, arm: str, rows: Sequence[str]) -> float | None:
     taken = [
         float(one["settle_s"])
         for one in cells
-        if (one["framework"], one["arm"]) == (name, arm) and one["settle_s"] is not None
+        if (one["framework"], one["arm"]) == (name, arm) and one["row"] in rows and one["settle_s"] is not None
     ]
     return statistics.median(taken) if taken else None
 

@@ -127,5 +127,12 @@ ROWS = (
     ),
 )
 BY_NAME = {row.name: row for row in ROWS}
+STOPPED = ("hand_refund", "approval_revoked")
+"""Where the refund must not be sent any more: there the gate waits out its declared pause before it says no, so that nothing comes of the
+dead worker's request after that."""
+
+STANDING = tuple(row.name for row in ROWS if row.has_crash and row.name not in STOPPED)
+"""Where the refund stands in the end."""
+
 GROUPS = {"duplicate_resume": ("resumed_in_turn", "resumed_at_once")}
 """Names that stand for several rows, as `--row` takes them."""
