@@ -11,7 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from interlock.cli.survey import Finding, Survey, survey
+from interlock.cli.proposal import Finding
+from interlock.cli.survey import Survey, survey
 
 __all__ = ["main"]
 
@@ -28,13 +29,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "init", help="name what has outside effects and is not gated yet, and propose how to gate it"
     )
     init.add_argument("path", nargs="?", default=".", help="a directory or a Python file; by default this directory")
+    init.add_argument("--tests", action="store_true", help="look at the project's tests, too")
     init.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     given = parser.parse_args(arguments)
     place = Path(given.path)
     if not place.exists():
         print(f"interlock: {place}: there is no such file or directory", file=sys.stderr)
         return 2
-    found = survey(place)
+    found = survey(place, tests=given.tests)
     print(json.dumps(found.as_dict(), indent=2) if given.json else _text(found))
     return 1 if found.findings else 0
 
@@ -48,6 +50,12 @@ def _text(found: Survey) -> str:
         lines += ["", *_of(finding)]
     if not found.findings:
         lines.append("Nothing with outside effects was found that is not gated.")
+    if found.configuration is not None:
+        lines += [
+            "",
+            "All tools in one configuration, to start from (interlock.json; docs/config.md says what each option means):",
+        ]
+        lines += json.dumps(found.configuration, indent=2).splitlines()
     if found.unclear:
         lines += ["", "Could not be judged; look at these yourself:", *(f"  {said}" for said in found.unclear)]
     return "\n".join(lines)
@@ -55,11 +63,12 @@ def _text(found: Survey) -> str:
 
 def _of(finding: Finding) -> list[str]:
     lines = [f"{finding.file}:{finding.line} {finding.name}: {'; '.join(finding.why)}"]
-    lines.append(
-        f"  key: {', '.join(finding.key) or 'no parameter looks like an id; name what one approved request is called'}"
-    )
+    lines += [f"  key: {', '.join(finding.key)}"] if finding.key else []
     lines.append(f"  tier: {finding.tier}")
     lines += [f"  ready-made: {finding.ready_made}"] if finding.ready_made else []
     lines += [f"  could be premises: {', '.join(finding.premises)}"] if finding.premises else []
     lines += [f"  could be the look-up: {', '.join(finding.lookups)}"] if finding.lookups else []
-    return [*lines, "  proposal:", *("    " + line for line in finding.proposal.splitlines())]
+    lines += [f"  to do: {said}" for said in finding.to_do]
+    if finding.is_tool:
+        return lines
+    return [*lines, "  proposal:", *("    " + line if line else "" for line in finding.proposal.splitlines())]
