@@ -10,7 +10,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from interlock import Interlock
-from interlock.temporal import InterlockPlugin, gated
+from interlock.integrations.temporal import InterlockPlugin, gated
 
 SEEN = 0  # the refunded total that the decision was made on, kept by the hand-written activity
 
