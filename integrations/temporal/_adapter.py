@@ -95,7 +95,11 @@ def _gated(gate: Interlock, proposal: Proposal, wait: float | timedelta | None) 
 async def _agated(gate: Interlock, proposal: Proposal, wait: float | timedelta | None) -> Any:
     async with _aheartbeat():
         with _told_bad_input():
-            outcome = await gate.asubmit(proposal, wait=wait)
+            try:
+                outcome = await gate.asubmit(proposal, wait=wait)
+            except asyncio.CancelledError:
+                await _ended(gate)
+                raise
     return result_of(outcome)
 
 
@@ -137,14 +141,13 @@ class InterlockPlugin(SimplePlugin):
         super().__init__("interlock", interceptors=[_Outcomes()])
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:  # noqa: A002 - the SDK's name
-        """Recover, let the worker work, and wait at its end for sends whose activities were cancelled."""
+        """Recover, let the worker work, and wait at its end for sends that still run."""
         if self._recover:
             await self._gate.arecover()
         try:
             await next(worker)
         finally:
-            timeouts = [effect.capabilities.timeout_s for effect in self._gate.effects.values()]
-            await self._gate.adrain(wait=max(timeouts, default=0.0))
+            await _ended(self._gate)
 
 
 class _Outcomes(Interceptor):
@@ -171,6 +174,12 @@ def _told_bad_input() -> Iterator[None]:
             raise  # what the key was read from may be there later
         message = f"{Status.REFUSED}:{Reason.BAD_INPUT}: {error}"[:LONGEST_MESSAGE]
         raise ApplicationError(message, type=BAD_INPUT, non_retryable=True) from error
+
+
+async def _ended(gate: Interlock) -> None:
+    """Wait for sends that nobody waits for: the activity of a cancelled one lasts until its answer is on the record."""
+    timeouts = [effect.capabilities.timeout_s for effect in gate.effects.values()]
+    await gate.adrain(wait=max(timeouts, default=0.0))
 
 
 def _recorded(outcome: Outcome) -> Any:

@@ -25,7 +25,6 @@ with workflow.unsafe.imports_passed_through():
     from interlock.temporal import InterlockPlugin, gated
     from interlock.testing.ledger import RefundService
 
-QUEUE = "refunds"
 SOON = RetryPolicy(initial_interval=timedelta(milliseconds=50), maximum_interval=timedelta(milliseconds=200))
 
 
@@ -90,7 +89,7 @@ class Refund:
         return made
 
 
-def worker(client: Client, directory: Path) -> tuple[Worker, Interlock]:
+def worker(client: Client, directory: Path, queue: str) -> tuple[Worker, Interlock]:
     """A worker on a journal and a refund service in `directory`."""
     service = RefundService(directory / "service")
     gate = Interlock(directory / "journal")
@@ -174,7 +173,7 @@ def worker(client: Client, directory: Path) -> tuple[Worker, Interlock]:
 
     made = Worker(
         client,
-        task_queue=QUEUE,
+        task_queue=queue,
         workflows=[Refund, RevocableRefund, LocalRefund],
         activities=[
             refund,
@@ -198,10 +197,10 @@ def worker(client: Client, directory: Path) -> tuple[Worker, Interlock]:
     return made, gate
 
 
-async def main(address: str, directory: Path) -> None:
+async def main(address: str, directory: Path, queue: str) -> None:
     """Work until killed, until SIGTERM asks for a graceful end, or for a minute."""
     client = await Client.connect(address)
-    work, _ = worker(client, directory)
+    work, _ = worker(client, directory, queue)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     async with work:
@@ -211,4 +210,4 @@ async def main(address: str, directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))

