@@ -80,7 +80,7 @@ class Tools(Recoverable, Mapping[str, Callable[..., Any]]):
         self.close()
 
     def call(self, name: str, arguments: Mapping[str, Any], **more: Any) -> Answer:
-        """Call a tool, gated or not, with arguments that a model gave. `more` is as for `ToolGate.call`.
+        """Call a tool, gated or not, with arguments that a model gave. `more` is as for `ToolGate.call`, and for a gated tool alone.
 
         Returns:
             The answer; a tool that does not exist, arguments that do not fit and an exception of a tool without a gate are answered too.
@@ -122,7 +122,32 @@ class Tools(Recoverable, Mapping[str, Callable[..., Any]]):
         except Exception as error:  # noqa: BLE001 - as above
             return _ungated_failure(name, error)
 
-    def reply(self, call: Any, *, decision: str = "", evidence: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def see(self, response: Any) -> dict[str, Any]:
+        """The facts of a response's gated calls as they are now, by id of the call: for a person who is asked to approve them.
+
+        Plain JSON data: save it with the conversation, and hand it to `replies(seen=...)` once the calls were approved.
+        """
+        forms = [form for form in map(_form, _calls(response)) if self._is_seen(form)]
+        seen = {form.call_id: self.gate.read_facts(form.name, form.arguments) for form in forms}
+        return {call_id: facts for call_id, facts in seen.items() if facts is not None}
+
+    async def asee(self, response: Any) -> dict[str, Any]:
+        """As `see`, without blocking the event loop."""
+        forms = [form for form in map(_form, _calls(response)) if self._is_seen(form)]
+        seen = {form.call_id: await self.gate.aread_facts(form.name, form.arguments) for form in forms}
+        return {call_id: facts for call_id, facts in seen.items() if facts is not None}
+
+    def _is_seen(self, form: _Form) -> bool:
+        return self.gate.is_gated(form.name) and not isinstance(form.arguments, BadInput)
+
+    def reply(
+        self,
+        call: Any,
+        *,
+        decision: str = "",
+        evidence: Mapping[str, Any] | None = None,
+        seen: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """Answer one tool call of a model, in the form in which its service takes the result.
 
         Args:
@@ -130,6 +155,7 @@ class Tools(Recoverable, Mapping[str, Callable[..., Any]]):
                 the SDK's object or as a dict. Its arguments may be JSON text; malformed JSON is answered to the model.
             decision: names the decision, such as an approval's id.
             evidence: further ids for the record. The call's own id is there in any case, and is never the key.
+            seen: what `see` gave when a person was asked to approve the calls, by id of the call.
 
         Returns:
             A `tool_result` block, a `function_call_output` item, or a message of the role `tool`.
@@ -140,33 +166,40 @@ class Tools(Recoverable, Mapping[str, Callable[..., Any]]):
         form = _form(call)
         if isinstance(form.arguments, BadInput):
             return form.result(_unfit(form.name, form.arguments))
-        return form.result(
-            self.call(form.name, form.arguments, decision=decision, evidence={**form.ids, **(evidence or {})})
-        )
+        return form.result(self.call(form.name, form.arguments, **form.beside(decision, evidence, seen)))
 
     async def areply(
-        self, call: Any, *, decision: str = "", evidence: Mapping[str, Any] | None = None
+        self,
+        call: Any,
+        *,
+        decision: str = "",
+        evidence: Mapping[str, Any] | None = None,
+        seen: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """As `reply`, without blocking the event loop."""
         form = _form(call)
         if isinstance(form.arguments, BadInput):
             return form.result(_unfit(form.name, form.arguments))
-        return form.result(
-            await self.acall(form.name, form.arguments, decision=decision, evidence={**form.ids, **(evidence or {})})
-        )
+        return form.result(await self.acall(form.name, form.arguments, **form.beside(decision, evidence, seen)))
 
-    def replies(self, response: Any, *, decision: str = "") -> list[dict[str, Any]]:
+    def replies(
+        self, response: Any, *, decision: str = "", seen: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
         """Answer every tool call of a model's response, one after the other; an empty list if there is none.
 
         Args:
             response: Anthropic's message, OpenAI's response, or the message of an OpenAI choice; as object or dict.
             decision: as for `reply`.
+            seen: what `see` gave when a person was asked to approve these calls; the facts must still hold.
         """
-        return [self.reply(call, decision=decision) for call in _calls(response)]
+        return [self.reply(call, decision=decision, seen=seen) for call in _calls(response)]
 
-    async def areplies(self, response: Any, *, decision: str = "") -> list[dict[str, Any]]:
+    async def areplies(
+        self, response: Any, *, decision: str = "", seen: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
         """As `replies`, without blocking the event loop, all calls at the same time."""
-        return list(await asyncio.gather(*(self.areply(call, decision=decision) for call in _calls(response))))
+        replies = (self.areply(call, decision=decision, seen=seen) for call in _calls(response))
+        return list(await asyncio.gather(*replies))
 
     def _find(self, name: str) -> _Function:
         function = self._functions.get(name)
@@ -324,6 +357,18 @@ class _Form(NamedTuple):
     arguments: Any
     ids: dict[str, str]
     result: Callable[[Answer], dict[str, Any]]
+
+    @property
+    def call_id(self) -> str:
+        """The service's id of the call."""
+        return next(iter(self.ids.values()))
+
+    def beside(
+        self, decision: str, evidence: Mapping[str, Any] | None, seen: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """What goes to the gate beside the arguments."""
+        facts = (seen or {}).get(self.call_id)
+        return {"decision": decision, "evidence": {**self.ids, **(evidence or {})}, "seen": facts}
 
 
 def _form(call: Any) -> _Form:

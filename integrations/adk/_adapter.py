@@ -24,6 +24,8 @@ from google.adk.tools.tool_context import ToolContext
 from interlock import ConfigurationError, NotSent
 from interlock.extend import Answer, Parameters, ToolFailed, is_async, plain
 
+_SEEN = "interlock_seen"
+
 GIVEN = Any
 """A tool as ADK takes it: a function, a `BaseTool` or a toolset; or an agent, which stands for its tools and those below it."""
 
@@ -175,6 +177,32 @@ def decision_of(context: ToolContext) -> str:
     if confirmation is None or not confirmation.confirmed or not context.function_call_id:
         return ""
     return f"confirmation:{context.session.id}:{context.function_call_id}"
+
+
+def keep_seen(context: ToolContext, seen: Mapping[str, Any]) -> None:
+    """Keep what a person who is asked to confirm a call saw: in the session's state, which ADK writes with the question itself."""
+    context.state[f"{_SEEN}:{context.function_call_id}"] = dict(seen)
+
+
+def was_asked(context: ToolContext) -> bool:
+    """Whether a person was asked for just this call already: ADK looks at a question once more when it is answered.
+
+    A later call may have the same id, so what counts is which of the two came last.
+    """
+    for event in reversed(context.session.events):
+        if context.function_call_id in event.actions.requested_tool_confirmations:
+            return True
+        if any(call.id == context.function_call_id for call in event.get_function_calls()):
+            return False
+    return False
+
+
+def seen_in(context: ToolContext) -> Mapping[str, Any] | None:
+    """What the person who confirmed this call saw; None where nobody was asked, or the tool has no premises."""
+    if context.tool_confirmation is None:
+        return None
+    seen = context.state.get(f"{_SEEN}:{context.function_call_id}")
+    return seen if isinstance(seen, Mapping) else None
 
 
 def ids_of(context: ToolContext) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 
 from interlock import BadInput, ConfigurationError, EffectFunction, Interlock, Recovery
-from interlock.extend import Answer, Effect, ToolConfig, ToolGate, acall_effect
+from interlock.extend import Answer, Effect, ToolConfig, ToolGate, acall_effect, aread_effect_facts
 from interlock.integrations.adk._adapter import (
     PROPOSED_KEY,
     LiveCall,
@@ -30,11 +30,14 @@ from interlock.integrations.adk._adapter import (
     given_to_adk,
     ids_of,
     is_same_tool,
+    keep_seen,
     missing_arguments,
     named_tools,
     parameters_of,
     refusal,
     refuse_generators,
+    seen_in,
+    was_asked,
 )
 
 if TYPE_CHECKING:
@@ -186,6 +189,7 @@ class Guard:
             )
         waits = await asked_first(tool, args, tool_context)
         if waits is not None:
+            await self.see(tool, args, tool_context)
             return waits
         live = LiveCall(tool, tool_context)
         try:
@@ -197,10 +201,35 @@ class Guard:
             return refusal("bad_input", f"Not done: the call could not be taken ({error!r:.300}). Nothing was sent.")
         decision, ids = decision_of(tool_context), ids_of(tool_context)
         if isinstance(target, ToolGate):
-            answer: Answer = await target.acall(tool.name, arguments, context=live, decision=decision, evidence=ids)
+            answer: Answer = await target.acall(
+                tool.name, arguments, context=live, decision=decision, evidence=ids, seen=seen_in(tool_context)
+            )
         else:
-            answer = await acall_effect(target, arguments, decision=decision, evidence=ids)
+            answer = await acall_effect(target, arguments, decision=decision, evidence=ids, seen=seen_in(tool_context))
         return given_to_adk(answer, live)
+
+    async def see(self, tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> None:
+        """Read the facts of a call that a person is asked to confirm, and keep them in the session's state, with ADK's own question.
+
+        Called by what asks; a call that cannot be made into a proposal is told so once it is confirmed.
+        """
+        if tool_context.tool_confirmation is not None or was_asked(tool_context):
+            return
+        gated = self._gated[tool.name]
+        live = LiveCall(tool, tool_context)
+        try:
+            target, arguments = await gated.propose(args, live)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's own callables; the confirmed call says the same to the model
+            log.warning("tool %r: the call could not be made into a proposal: %r", tool.name, error)
+            return
+        if isinstance(target, ToolGate):
+            seen = await target.aread_facts(tool.name, arguments, context=live)
+        else:
+            seen = await aread_effect_facts(target, arguments)
+        if seen is not None:
+            keep_seen(tool_context, seen)
 
     def recover(self) -> Recovery:
         """Settle what a crash left open: once on start, before the agent runs, where no event loop runs.

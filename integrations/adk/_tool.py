@@ -61,8 +61,11 @@ class GatedTool(BaseTool):
         return await self._guard.run(self.inner, args, tool_context)
 
     async def check_require_confirmation(self, args: dict[str, Any], tool_context: ToolContext) -> bool:
-        """Whether the tool inside wants a person's confirmation."""
-        return bool(await self.inner.check_require_confirmation(args, tool_context))
+        """Whether the tool inside wants a person's confirmation; if so, the facts are read that the person will confirm on."""
+        asks = bool(await self.inner.check_require_confirmation(args, tool_context))
+        if asks:
+            await self._guard.see(self.inner, args, tool_context)
+        return asks
 
     async def process_llm_request(self, *, tool_context: ToolContext, llm_request: LlmRequest) -> None:
         """Offer the tool to the model as the tool inside would, and stay the one that is called."""

@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pydantic
@@ -58,8 +59,28 @@ class ProtectedFunctions(ProtectedTools[_Function]):
         super().__init__(functions, gate)
         self._faces = dict(faces)
 
+    def see(self, checkpoint: ResponsesToolCheckpoint) -> dict[str, Any]:
+        """The facts of a paused run's gated calls as they are now, by `call_id`: for a person who is asked to approve them.
+
+        Plain JSON data: save it beside the checkpoint, and hand it to `reconcile(seen=...)` once the calls were approved.
+
+        Raises:
+            BadInput: as for `reconcile`.
+        """
+        seen = {}
+        for call_id, item in self._open(checkpoint, {}).items():
+            name = str(item["name"])
+            with suppress(BadInput):  # of which the model is told when the call is made
+                if self.gate.is_gated(name):
+                    seen[call_id] = self.gate.read_facts(name, self._faces[name].fit(_parsed(item)))
+        return {call_id: facts for call_id, facts in seen.items() if facts is not None}
+
     def reconcile(
-        self, checkpoint: ResponsesToolCheckpoint, *, declined: Mapping[str, str] | None = None
+        self,
+        checkpoint: ResponsesToolCheckpoint,
+        *,
+        declined: Mapping[str, str] | None = None,
+        seen: Mapping[str, Any] | None = None,
     ) -> ResponsesToolCheckpoint:
         """Make a checkpoint that a crash, or a pause for a person, left `pending` into a boundary, which the runner can resume from.
 
@@ -69,6 +90,7 @@ class ProtectedFunctions(ProtectedTools[_Function]):
         Args:
             checkpoint: the last one that was saved.
             declined: calls that a person declined, by `call_id`, with what the model is told instead. They are not made.
+            seen: what `see` gave when a person was asked to approve the calls; the facts must still hold.
 
         Returns:
             The same run at a boundary; a checkpoint that is not pending as it is.
@@ -85,17 +107,21 @@ class ProtectedFunctions(ProtectedTools[_Function]):
         said = dict(declined or {})
         outputs = {}
         for call_id, item in self._open(checkpoint, said).items():
-            outputs[call_id] = said[call_id] if call_id in said else self._settle(checkpoint, item)
+            outputs[call_id] = said[call_id] if call_id in said else self._settle(checkpoint, item, seen)
         return _boundary(checkpoint, outputs)
 
     async def areconcile(
-        self, checkpoint: ResponsesToolCheckpoint, *, declined: Mapping[str, str] | None = None
+        self,
+        checkpoint: ResponsesToolCheckpoint,
+        *,
+        declined: Mapping[str, str] | None = None,
+        seen: Mapping[str, Any] | None = None,
     ) -> ResponsesToolCheckpoint:
         """As `reconcile`, without blocking the event loop."""
         said = dict(declined or {})
         outputs = {}
         for call_id, item in self._open(checkpoint, said).items():
-            outputs[call_id] = said[call_id] if call_id in said else await self._asettle(checkpoint, item)
+            outputs[call_id] = said[call_id] if call_id in said else await self._asettle(checkpoint, item, seen)
         return _boundary(checkpoint, outputs)
 
     def _open(self, checkpoint: ResponsesToolCheckpoint, declined: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
@@ -122,7 +148,9 @@ class ProtectedFunctions(ProtectedTools[_Function]):
             )
         return calls
 
-    def _settle(self, checkpoint: ResponsesToolCheckpoint, item: Mapping[str, Any]) -> Any:
+    def _settle(
+        self, checkpoint: ResponsesToolCheckpoint, item: Mapping[str, Any], seen: Mapping[str, Any] | None
+    ) -> Any:
         face, evidence = self._faces[str(item["name"])], _ids(checkpoint, item)
         try:
             arguments = face.fit(_parsed(item))
@@ -130,14 +158,21 @@ class ProtectedFunctions(ProtectedTools[_Function]):
             return not_taken(face.name, error).message
         if self.gate.is_gated(face.name):
             live = _Live(face.name)
-            return _output(self.gate.call(face.name, arguments, context=live, evidence=evidence), live)
+            facts = (seen or {}).get(item["call_id"])
+            decision = "" if facts is None else f"approval of {item['call_id']}"
+            return _output(
+                self.gate.call(face.name, arguments, context=live, decision=decision, evidence=evidence, seen=facts),
+                live,
+            )
         live = _Live(face.name)
         made = face.call(arguments, live)
         if face.is_async:
             asyncio.run(made)
         return _text(live.output)
 
-    async def _asettle(self, checkpoint: ResponsesToolCheckpoint, item: Mapping[str, Any]) -> Any:
+    async def _asettle(
+        self, checkpoint: ResponsesToolCheckpoint, item: Mapping[str, Any], seen: Mapping[str, Any] | None
+    ) -> Any:
         face, evidence = self._faces[str(item["name"])], _ids(checkpoint, item)
         try:
             arguments = face.fit(_parsed(item))
@@ -145,7 +180,14 @@ class ProtectedFunctions(ProtectedTools[_Function]):
             return not_taken(face.name, error).message
         if self.gate.is_gated(face.name):
             live = _Live(face.name)
-            return _output(await self.gate.acall(face.name, arguments, context=live, evidence=evidence), live)
+            facts = (seen or {}).get(item["call_id"])
+            decision = "" if facts is None else f"approval of {item['call_id']}"
+            return _output(
+                await self.gate.acall(
+                    face.name, arguments, context=live, decision=decision, evidence=evidence, seen=facts
+                ),
+                live,
+            )
         live = _Live(face.name)
         if face.is_async:
             await face.call(arguments, live)

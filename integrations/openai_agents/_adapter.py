@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import pydantic
@@ -32,6 +32,9 @@ from interlock.extend import (
     without_argument,
 )
 from interlock.integrations.openai_agents._invoker import came_before_the_function, raising, schema_of
+
+SEEN = "interlock_seen"
+"""In a run's context that is a dict: what the approvers of its tool calls saw, by id of the call."""
 
 NOT_GIVEN: Any = object()
 """No context object was given for recovery; None is one, too."""
@@ -142,9 +145,10 @@ class ToolEntrance:
 class GatedInvoker:
     """The invoker of a gated tool: what the SDK calls once it has the approval and the guardrails' consent."""
 
-    def __init__(self, entrance: ToolEntrance, gate: ToolGate) -> None:
+    def __init__(self, entrance: ToolEntrance, gate: ToolGate, seen: MutableMapping[str, Any]) -> None:
         self.entrance = entrance
         self.gate = gate
+        self.seen = seen
         self.name = entrance.tool.name
         self.hidden = gate.argument_of_gate(self.name)
 
@@ -156,9 +160,21 @@ class GatedInvoker:
             return f"Not done: {problem}. Nothing was sent. Correct the arguments and call again."
         live = LiveCall(self.name, context)
         answer = await self.gate.acall(
-            self.name, given, context=live, decision=decision_of(context, self.name), evidence=ids_of(context)
+            self.name,
+            given,
+            context=live,
+            decision=decision_of(context, self.name),
+            evidence=ids_of(context),
+            seen=self._seen(context),
         )
         return _given(answer, live)
+
+    def _seen(self, context: ToolContext[Any]) -> Mapping[str, Any] | None:
+        """What the person who approved this very call saw, if it was kept."""
+        if not decision_of(context, self.name):
+            return None
+        held = [self.seen, _kept_in(context)]
+        return next((kept[context.tool_call_id] for kept in held if context.tool_call_id in kept), None)
 
     def approval_of(self, policy: Any) -> Any:
         """The tool's own approval policy; what it could not judge by needs a person.
@@ -166,20 +182,49 @@ class GatedInvoker:
         The SDK asks a policy about the arguments as the model wrote them, and where the function would get others, a person. It knows
         which those are by its own invoker, which is no longer the one in front.
         """
-        if not callable(policy):
+        if not policy or getattr(policy, "reads_facts", False):
             return policy
 
-        async def needs_approval(context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
-            if self.entrance.would_change(arguments, self.hidden):
+        async def asks(context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
+            if not callable(policy) or self.entrance.would_change(arguments, self.hidden):
                 return True
             said = policy(context, arguments, call_id)
             return bool(await said if inspect.isawaitable(said) else said)
 
+        async def needs_approval(context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
+            needed = await asks(context, arguments, call_id)
+            if needed:
+                await self._see(context, arguments, call_id)
+            return needed
+
+        needs_approval.reads_facts = True  # type: ignore[attr-defined]  # so that it is not put around itself
         return needs_approval
+
+    async def _see(self, context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> None:
+        """Read the facts that a person will approve this call on, and keep them."""
+        asking: ToolContext[Any] = ToolContext(
+            context=context.context,
+            usage=context.usage,
+            tool_name=self.name,
+            tool_call_id=call_id,
+            tool_arguments=json.dumps(arguments),
+        )
+        seen = await self.gate.aread_facts(self.name, arguments, context=LiveCall(self.name, asking))
+        if seen is not None:
+            self.seen[call_id] = seen
+            if isinstance(context.context, MutableMapping):
+                context.context.setdefault(SEEN, {})[call_id] = seen  # which the SDK saves with its RunState
 
 
 class GatedTool(Recoverable, FunctionTool):
     """A function tool behind the gate, with the face of the tool inside it, and `recover()`."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Also an approval policy that is set later asks by the facts of the call.
+        invoker = getattr(self, "on_invoke_tool", None)
+        if name == "needs_approval" and isinstance(invoker, GatedInvoker):
+            value = invoker.approval_of(value)
+        super().__setattr__(name, value)
 
     @property
     def gate(self) -> ToolGate:
@@ -196,6 +241,7 @@ def protect_tools(
     asks: Sequence[FunctionTool] = (),
     journal: Where = None,
     context: Any = NOT_GIVEN,
+    seen: MutableMapping[str, Any] | None = None,
 ) -> ProtectedTools[Any]:
     """Put the tools with outside effects behind the gate, and leave the others as they are.
 
@@ -205,6 +251,8 @@ def protect_tools(
         asks: further tools that premises and look-ups ask, and that the model does not get.
         journal: where the journal lives, if not where the configuration says.
         context: for recovery, the object that `Runner.run(context=...)` gets; needed where a tool's function takes the run's context.
+        seen: where what approvers saw is kept, by id of the tool call, as JSON data. Save it with the `RunState` and hand it over again. It
+            is not needed where the run's context is a dict, which the SDK saves itself, nor where the approval comes in this process.
 
     Returns:
         The tools in the same order, as a list with `recover()`.
@@ -212,7 +260,7 @@ def protect_tools(
     Raises:
         ConfigurationError: the configuration names a tool that is not there, or has an option that does not exist.
     """
-    table = ToolTable([*tools, *asks], context)
+    table = ToolTable([*tools, *asks], context, seen)
     gate = table.gate(config, journal)
     return ProtectedTools([table.protected(tool, gate) for tool in tools], gate)
 
@@ -224,6 +272,7 @@ def protect_tool(
     asks: Sequence[FunctionTool] = (),
     journal: Where = None,
     context: Any = NOT_GIVEN,
+    seen: MutableMapping[str, Any] | None = None,
 ) -> GatedTool:
     """Put one tool behind the gate.
 
@@ -233,6 +282,7 @@ def protect_tool(
         asks: the tools that its premises and look-up ask.
         journal: where the journal lives, if not where the configuration says; an `Interlock` to share one among several tools.
         context: as for `protect_tools`.
+        seen: as for `protect_tools`.
 
     Returns:
         The same tool with `recover()`; schema, approval and guardrails are kept.
@@ -242,7 +292,7 @@ def protect_tool(
     """
     if isinstance(config, ToolConfig):
         config = ToolsConfig(tools={tool.name: config})
-    protected = protect_tools([tool], config, asks=asks, journal=journal, context=context)
+    protected = protect_tools([tool], config, asks=asks, journal=journal, context=context, seen=seen)
     gated = list(protected.gate.declared)
     if gated != [tool.name]:
         protected.close()
@@ -260,9 +310,13 @@ class ToolTable:
     Args:
         tools: of one agent or several; what is no function tool is left out.
         context: the application's context object for recovery.
+        seen: where what approvers saw is kept.
     """
 
-    def __init__(self, tools: Iterable[Any], context: Any = NOT_GIVEN) -> None:
+    def __init__(
+        self, tools: Iterable[Any], context: Any = NOT_GIVEN, seen: MutableMapping[str, Any] | None = None
+    ) -> None:
+        self._seen: MutableMapping[str, Any] = {} if seen is None else seen
         self._entrances: dict[str, ToolEntrance] = {}
         self._twice: set[str] = set()
         self._gated: dict[int, GatedTool] = {}
@@ -311,7 +365,7 @@ class ToolTable:
         if entrance.tool is not tool:
             raise ConfigurationError(_two(tool.name))
         if id(tool) not in self._gated:
-            self._gated[id(tool)] = _gated(entrance, gate)
+            self._gated[id(tool)] = _gated(entrance, gate, self._seen)
         return self._gated[id(tool)]
 
     def _check(self, name: str, gate: ToolGate) -> None:
@@ -323,10 +377,10 @@ class ToolTable:
             )
 
 
-def _gated(entrance: ToolEntrance, gate: ToolGate) -> GatedTool:
+def _gated(entrance: ToolEntrance, gate: ToolGate, seen: MutableMapping[str, Any]) -> GatedTool:
     """The tool with another invoker. As `dataclasses.replace`, which would lose what some releases keep outside the constructor."""
     tool = entrance.tool
-    invoker = GatedInvoker(entrance, gate)
+    invoker = GatedInvoker(entrance, gate, seen)
     gated = object.__new__(GatedTool)
     gated.__dict__.update(tool.__dict__)
     gated.on_invoke_tool = invoker
@@ -340,6 +394,11 @@ def _gated(entrance: ToolEntrance, gate: ToolGate) -> GatedTool:
 def _timed_out(context: Any, error: Exception) -> str:
     """What a model is told when the SDK stops waiting for a gated tool: the SDK's own sentence invites it to try another way."""
     return f"{error} It may still happen. Do not start it another way; call again later with the same arguments for the result."
+
+
+def _kept_in(context: ToolContext[Any]) -> Mapping[str, Any]:
+    held = context.context.get(SEEN) if isinstance(context.context, Mapping) else None
+    return held if isinstance(held, Mapping) else {}
 
 
 def _given(answer: Answer, live: LiveCall) -> Any:

@@ -6,7 +6,7 @@ copy of it would leave the one that really runs without a gate. It must not know
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any
 
 from agents import Agent, FunctionTool, Handoff, RunContextWrapper
@@ -70,6 +70,7 @@ def protect_agent(
     asks: Sequence[FunctionTool] = (),
     journal: Where = None,
     context: Any = NOT_GIVEN,
+    seen: MutableMapping[str, Any] | None = None,
 ) -> Protection:
     """Put the tools of an agent behind the gate, and those of the agents that it hands off to or uses as tools.
 
@@ -82,6 +83,8 @@ def protect_agent(
         asks: further tools that premises and look-ups ask, and that no model gets.
         journal: where the journal lives, if not where the configuration says.
         context: for recovery, the object that `Runner.run(context=...)` gets; needed where a tool's function takes the run's context.
+        seen: where what approvers saw is kept, by id of the tool call, as JSON data. Save it with the `RunState` and hand it over again. It
+            is not needed where the run's context is a dict, which the SDK saves itself, nor where the approval comes in this process.
 
     Returns:
         The protection, with `recover()`.
@@ -95,7 +98,7 @@ def protect_agent(
             f"protect_agent() takes an Agent of the OpenAI Agents SDK, not {type(agent).__name__}."
         )
     agents = list(reachable(agent))
-    table = ToolTable([*(tool for reached in agents for tool in reached.tools), *asks], context)
+    table = ToolTable([*(tool for reached in agents for tool in reached.tools), *asks], context, seen)
     try:
         gate = table.gate(config, journal)
     except ConfigurationError as error:

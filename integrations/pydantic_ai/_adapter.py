@@ -39,6 +39,9 @@ from interlock.extend import Answer, Parameters, ToolFailed, ToolGate, without_a
 Proceed = Callable[[dict[str, Any]], Awaitable[Any]]
 """The rest of the framework's chain, down to the tool itself; takes the arguments."""
 
+SEEN = "interlock_seen"
+"""In the metadata of a call that waits for an approval: the facts that a person approves on."""
+
 NO_DEPS: Any = object()
 """There is nothing that a tool could find as `ctx.deps` outside a run."""
 
@@ -199,6 +202,7 @@ class Door:
         decision: Callable[[RunContext[Any]], str] | None = None,
     ) -> None:
         self.decision = decision
+        self._asking: set[str] = set()
         entrances = {name: ToolEntrance(name, tool, deps) for name, tool in tools.items()}
         self.gate = ToolGate(
             config,
@@ -243,11 +247,32 @@ class Door:
         live = LiveCall(tool=name, ctx=ctx, args=args, proceed=proceed, entered=False if seen else None)
         decision = decision_of(ctx) if self.decision is None else self.decision(ctx)
         payload = {argument: as_json(value) for argument, value in args.items()}
-        answer = await self.gate.acall(name, payload, context=live, decision=decision, evidence=ids_of(ctx))
+        answer = await self.gate.acall(
+            name, payload, context=live, decision=decision, evidence=ids_of(ctx), seen=seen_in(ctx)
+        )
         return give(answer, live)
 
-    def hide_argument(self, tool_def: ToolDefinition) -> ToolDefinition:
-        """The tool's definition for the model, without the argument that the gate fills in."""
+    async def ask(self, name: str, args: Mapping[str, Any], ctx: RunContext[Any]) -> ApprovalRequired:
+        """The framework's question for an approval, with the facts as they are now: a person approves on them."""
+        payload = {argument: as_json(value) for argument, value in args.items()}
+        live = LiveCall(tool=name, ctx=ctx, args=args, proceed=_nowhere)
+        seen = await self.gate.aread_facts(name, payload, context=live)
+        return ApprovalRequired(metadata=None if seen is None else {SEEN: seen})
+
+    def is_to_be_asked(self, name: str, ctx: RunContext[Any]) -> bool:
+        """Whether the tool says of itself that a person has to approve its calls, and nobody has approved this one."""
+        return name in self._asking and not ctx.tool_call_approved
+
+    def face(self, tool_def: ToolDefinition) -> ToolDefinition:
+        """The tool's definition for the model, without the argument that the gate fills in.
+
+        A tool that requires approval is one that the gate asks for: the framework itself would ask before anybody could read a fact.
+        """
+        if not self.gate.is_gated(tool_def.name):
+            return tool_def
+        if tool_def.kind == "unapproved":
+            self._asking.add(tool_def.name)
+            tool_def = dataclasses.replace(tool_def, kind="function")
         schema = tool_def.parameters_json_schema
         shown = without_argument(schema, self.gate.argument_of_gate(tool_def.name))
         return tool_def if shown is schema else dataclasses.replace(tool_def, parameters_json_schema=shown)
@@ -269,6 +294,17 @@ def give(answer: Answer, live: LiveCall) -> Any:
         return live.result
     value = answer.message if answer.value is None else answer.value
     return ToolReturn(return_value=value, metadata={"interlock": answer.as_dict()})
+
+
+async def _nowhere(args: dict[str, Any]) -> Any:
+    raise NotSent("the call was only looked at")
+
+
+def seen_in(ctx: RunContext[Any]) -> Mapping[str, Any] | None:
+    """What the person who approved this call saw, if the metadata of the question was handed over with the approval."""
+    metadata = ctx.tool_call_metadata if ctx.tool_call_approved else None
+    seen = metadata.get(SEEN) if isinstance(metadata, Mapping) else None
+    return seen if isinstance(seen, Mapping) else None
 
 
 def decision_of(ctx: RunContext[Any]) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 
@@ -111,7 +110,7 @@ class InterlockCapability(Recoverable, AbstractCapability[Any]):
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
         """The definitions for the model, without the arguments that the gate fills in."""
-        return [self._ready.hide_argument(tool_def) for tool_def in tool_defs]
+        return [self._ready.face(tool_def) for tool_def in tool_defs]
 
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any
@@ -120,8 +119,8 @@ class InterlockCapability(Recoverable, AbstractCapability[Any]):
         door = self._ready
         if not door.gate.is_gated(call.tool_name):
             return await handler(args)
-        if asks_for_approval(call.tool_name, tool_def, args, ctx):
-            raise ApprovalRequired
+        if door.is_to_be_asked(call.tool_name, ctx) or asks_for_approval(call.tool_name, tool_def, args, ctx):
+            raise await door.ask(call.tool_name, args, ctx)
         return await door.call(call.tool_name, args, ctx, handler, seen=self._hooks_inside)
 
     async def before_tool_execute(

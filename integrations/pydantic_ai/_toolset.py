@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import RunContext
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import (
     AbstractToolset,
     ApprovalRequiredToolset,
@@ -69,8 +70,7 @@ class InterlockToolset(Recoverable, WrapperToolset[Any]):
         """The toolset's tools, without the arguments that the gate fills in."""
         tools = await self.wrapped.get_tools(ctx)
         return {
-            name: dataclasses.replace(tool, tool_def=self._door.hide_argument(tool.tool_def))
-            for name, tool in tools.items()
+            name: dataclasses.replace(tool, tool_def=self._door.face(tool.tool_def)) for name, tool in tools.items()
         }
 
     async def call_tool(
@@ -83,7 +83,18 @@ class InterlockToolset(Recoverable, WrapperToolset[Any]):
 
         if not self._door.gate.is_gated(name):
             return await proceed(tool_args)
+        if self._door.is_to_be_asked(name, ctx):
+            raise await self._door.ask(name, tool_args, ctx)
         return await self._door.call(name, tool_args, ctx, proceed, seen=False)
+
+    def approval_required(
+        self,
+        approval_required_func: Callable[[RunContext[Any], ToolDefinition, dict[str, Any]], bool] = (
+            lambda ctx, tool_def, tool_args: True
+        ),
+    ) -> ApprovalRequiredToolset[Any]:
+        """This toolset with an approval in front, as the framework's own; the question carries the facts that a person approves on."""
+        return _Asking(self, approval_required_func)
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
         """This toolset for one run, on the same gate."""
@@ -105,6 +116,20 @@ class InterlockToolset(Recoverable, WrapperToolset[Any]):
         other = copy.copy(self)
         other.wrapped = wrapped
         return other
+
+
+class _Asking(ApprovalRequiredToolset[Any]):
+    """Asks for approval around an `InterlockToolset`."""
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        inside = self.wrapped
+        if isinstance(inside, InterlockToolset) and inside.gate.is_gated(name) and not ctx.tool_call_approved:
+            if self.approval_required_func(ctx, tool.tool_def, tool_args):
+                raise await inside._door.ask(name, tool_args, ctx)
+            return await inside.call_tool(name, tool_args, ctx, tool)
+        return await super().call_tool(name, tool_args, ctx, tool)
 
 
 def _check(toolset: AbstractToolset[Any]) -> None:

@@ -14,7 +14,7 @@ from interlock.effects import History
 from interlock.errors import ConfigurationError, NotSent, Rejected, Unanswered
 from interlock.extend._answer import Answer, not_taken
 from interlock.extend._effect import Effect, ToolFailed
-from interlock.extend._gate import ToolGate, acall_effect
+from interlock.extend._gate import ToolGate, acall_effect, aread_effect_facts
 from interlock.extend._parameters import Parameters, without_argument
 from interlock.extend._protected import ProtectedTools, Recoverable
 from interlock.function import EffectFunction
@@ -43,6 +43,7 @@ __all__ = [
     "ToolsConfig",
     "Unanswered",
     "acall_effect",
+    "aread_effect_facts",
     "is_async",
     "load",
     "not_taken",

@@ -18,7 +18,7 @@ from interlock.decorator import Interlock, Recovery
 from interlock.errors import BadInput, CallbackFailed, ConfigurationError
 from interlock.extend._answer import Answer, answer_of, not_taken
 from interlock.extend._effect import Effect
-from interlock.extend._gated import GatedTool, origin_of
+from interlock.extend._gated import GatedTool, ask_facts, facts_seen, key_of, origin_of
 from interlock.extend._parameters import Parameters, check_arguments
 from interlock.function import EffectFunction
 from interlock.gate import resolve
@@ -174,39 +174,20 @@ class ToolGate:
         gated = self._find(name)
         if gated.needs_loop:
             _refuse_inside_a_loop(name, "aread_facts")
-        if not gated.effect.has_premises:
-            return None
         try:
-            key, facts = gated.ask_facts(arguments, context)
-            return {"key": key, "facts": dict(resolve(facts))}
+            return _read(gated.effect, gated.given(arguments, context, "", None)["kwargs"])
         except BadInput:
             return None
-        except CallbackFailed as error:
-            return self._unreadable(gated, arguments, error)
 
     async def aread_facts(
         self, name: str, arguments: Mapping[str, Any], *, context: Any = None
     ) -> dict[str, Any] | None:
         """As `read_facts`, without blocking the event loop."""
         gated = self._find(name)
-        if not gated.effect.has_premises:
-            return None
         try:
-            beside = not gated.effect.is_async("premises")
-            key, facts = (
-                await asyncio.to_thread(gated.ask_facts, arguments, context)
-                if beside
-                else gated.ask_facts(arguments, context)
-            )
-            return {"key": key, "facts": dict(await facts if inspect.isawaitable(facts) else facts)}
+            return await _aread(gated.effect, gated.given(arguments, context, "", None)["kwargs"])
         except BadInput:
             return None
-        except CallbackFailed as error:
-            return self._unreadable(gated, arguments, error)
-
-    @staticmethod
-    def _unreadable(gated: GatedTool, arguments: Mapping[str, Any], error: CallbackFailed) -> dict[str, Any]:
-        return {"key": gated.key_of(arguments), "unreadable": storable(str(error))}
 
     def recover(self, *, wait: float | timedelta | None = None) -> Recovery:
         """Settle what a crash left open: once on start.
@@ -244,6 +225,7 @@ async def acall_effect(
     *,
     decision: str = "",
     evidence: Mapping[str, Any] | None = None,
+    seen: Mapping[str, Any] | None = None,
 ) -> Answer:
     """Do an effect that was declared with `@gate.effect` in a tool's stead, with a model's arguments, without blocking the event loop.
 
@@ -252,6 +234,7 @@ async def acall_effect(
         arguments: its arguments by name.
         decision: names the decision, such as an approval's id. A refusal stands for its decision.
         evidence: the framework's ids, by name. They stand on the record beside the proposal and decide nothing.
+        seen: what `aread_effect_facts` gave when a person was asked to approve it.
 
     Returns:
         The answer, whatever became of it: also for arguments that cannot be taken, and for facts that cannot be read.
@@ -263,10 +246,41 @@ async def acall_effect(
     **If the process dies** before that: the `recover()` of the effect's `Interlock`, or the next call with the same key, settles it.
     """
     try:
-        outcome = await effect.asubmit((), dict(arguments), decision=decision, origin=origin_of(evidence))
+        kwargs = dict(arguments)
+        facts = None if seen is None else facts_seen(effect, kwargs, seen)
+        outcome = await effect.asubmit((), kwargs, decision=decision, origin=origin_of(evidence), seen=facts)
     except (BadInput, CallbackFailed) as error:
         return not_taken(effect.name, error)
     return answer_of(outcome)
+
+
+async def aread_effect_facts(effect: EffectFunction[Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """As `ToolGate.aread_facts`, of an effect that is done in a tool's stead."""
+    return await _aread(effect, dict(arguments))
+
+
+async def _aread(effect: EffectFunction[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not effect.has_premises:
+        return None
+    try:
+        beside = not effect.is_async("premises")
+        facts = await asyncio.to_thread(ask_facts, effect, kwargs) if beside else ask_facts(effect, kwargs)
+        return {"key": key_of(effect, kwargs), "facts": dict(await facts if inspect.isawaitable(facts) else facts)}
+    except BadInput:
+        return None
+    except CallbackFailed as error:
+        return {"key": key_of(effect, kwargs), "unreadable": storable(str(error))}
+
+
+def _read(effect: EffectFunction[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not effect.has_premises:
+        return None
+    try:
+        return {"key": key_of(effect, kwargs), "facts": dict(resolve(ask_facts(effect, kwargs)))}
+    except BadInput:
+        return None
+    except CallbackFailed as error:
+        return {"key": key_of(effect, kwargs), "unreadable": storable(str(error))}
 
 
 def _declared(config: Any) -> tuple[dict[str, ToolConfig | Effect], str]:

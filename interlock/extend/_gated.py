@@ -21,10 +21,10 @@ from interlock.calling import (
     facts_of,
     found_by,
     is_async,
-    key_of,
     run_tool,
     takes_key,
 )
+from interlock.calling import key_of as key_by_paths
 from interlock.config import EFFECT_ID, Match, ToolConfig, instead_of
 from interlock.declaration import ExceptionTypes
 from interlock.decorator import Interlock
@@ -83,28 +83,6 @@ class GatedTool:
             **self.options,
         )(self._function())
 
-    def ask_facts(self, arguments: Mapping[str, Any], context: Any) -> tuple[str, Any]:
-        """The key of a call, and its facts as they are now, encoded; or an awaitable of those.
-
-        Raises:
-            BadInput: the arguments cannot be taken.
-            CallbackFailed: the facts could not be read.
-        """
-        given = self.given(arguments, context, "", None)
-        proposal, target, _ = self.effect._ready((), given["kwargs"], "", None, None, None)
-        return proposal.key, target.read_facts(proposal.payload, proposal.effect_id)
-
-    def key_of(self, arguments: Mapping[str, Any]) -> str:
-        """The key of a call.
-
-        Raises:
-            BadInput: the arguments cannot be taken.
-        """
-        return self._key(self.given(arguments, None, "", None)["kwargs"])
-
-    def _key(self, kwargs: Mapping[str, Any]) -> str:
-        return self.effect._ready((), kwargs, "", None, None, None)[0].key
-
     def given(
         self,
         arguments: Mapping[str, Any],
@@ -127,21 +105,7 @@ class GatedTool:
         if self.binds is not None:
             kwargs["arguments"], kwargs["unbound"] = _split(taken, self.binds)
         call = {"kwargs": kwargs, "decision": decision, "origin": origin_of(evidence)}
-        return call if seen is None else {**call, "seen": self._facts_seen(seen, kwargs)}
-
-    def _facts_seen(self, seen: Mapping[str, Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The facts that an approval rests on; None if it was asked for another request, as a reviewer who changes its key makes it."""
-        facts = seen.get("facts")
-        if not is_text(seen.get("key")) or not (isinstance(facts, Mapping) or is_text(seen.get("unreadable"))):
-            raise BadInput("seen= is not what read_facts() gave. Ask for the approval again.")
-        if self._key(kwargs) != seen["key"]:
-            return None
-        if not isinstance(facts, Mapping):
-            raise PremiseUnreadable(
-                f"tool {self.name!r}: the facts could not be read when approval was asked for, so nobody has approved on them: "
-                f"{seen['unreadable']} Nothing was sent. Call again, which asks for approval anew."
-            )
-        return {fact: decode(value) for fact, value in facts.items()}
+        return call if seen is None else {**call, "seen": facts_seen(self.effect, kwargs, seen)}
 
     def _function(self) -> Callable[..., Any]:
         tool, argument = self.tool, self.how.idempotency_argument
@@ -181,6 +145,48 @@ class GatedTool:
         return send_bound
 
 
+def ask_facts(effect: EffectFunction[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The facts of a call as they are now, encoded; or an awaitable of those.
+
+    Raises:
+        BadInput: the arguments cannot be taken.
+        CallbackFailed: the facts could not be read.
+    """
+    proposal, target, _ = effect._ready((), kwargs, "", None, None, None)
+    return target.read_facts(proposal.payload, proposal.effect_id)
+
+
+def key_of(effect: EffectFunction[Any], kwargs: Mapping[str, Any]) -> str:
+    """The key of a call.
+
+    Raises:
+        BadInput: the arguments cannot be taken.
+    """
+    return effect._ready((), kwargs, "", None, None, None)[0].key
+
+
+def facts_seen(
+    effect: EffectFunction[Any], kwargs: Mapping[str, Any], seen: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The facts that an approval rests on; None if it was asked for another request, as a reviewer who changes its key makes it.
+
+    Raises:
+        BadInput: it is nothing that was read for an approval.
+        PremiseUnreadable: the facts could not be read when the approval was asked for.
+    """
+    facts = seen.get("facts")
+    if not is_text(seen.get("key")) or not (isinstance(facts, Mapping) or is_text(seen.get("unreadable"))):
+        raise BadInput("seen= is not what read_facts() gave. Ask for the approval again.")
+    if key_of(effect, kwargs) != seen["key"]:
+        return None
+    if not isinstance(facts, Mapping):
+        raise PremiseUnreadable(
+            f"{effect.name!r}: the facts could not be read when approval was asked for, so nobody has approved on them: "
+            f"{seen['unreadable']} Nothing was sent. Call again, which asks for approval anew."
+        )
+    return {fact: decode(value) for fact, value in facts.items()}
+
+
 def _known(name: str, why: str, tools: Mapping[str, ToolCall]) -> None:
     if name not in tools:
         what = f"{why} asks the tool {name!r}, which" if why else f"the configuration gates the tool {name!r}, which"
@@ -205,7 +211,7 @@ def _names_key(function: Any) -> bool:
 
 
 def _of_config(name: str, how: ToolConfig, tools: Mapping[str, ToolCall]) -> tuple[dict[str, Any], dict[str, Asked]]:
-    parts = {"key": Asked(key_of(how.key))}
+    parts = {"key": Asked(key_by_paths(how.key))}
     premises = how.premises
     permissions = [question for question in (how.allowed, how.approval) if question is not None]
     for role, questions in (

@@ -144,13 +144,15 @@ CAPABILITIES: Mapping[str, tuple[str, ...]] = {
     "retry": ("run_with_retry",),
     "approval": ("pause", "approve", "decline"),
     "edit": (),
+    "seen": (),
     "streaming": ("stream",),
     "cancel": (),
     "call_id": (),
 }
 """What a framework may not have, and the methods of a driver that go with it.
 
-`parallel`: several tool calls in one answer of the model. `edit`: a reviewer changes the arguments. `cancel`: a run can be cancelled.
+`parallel`: several tool calls in one answer of the model. `edit`: a reviewer changes the arguments. `seen`: what the approver saw is kept
+with the framework's saved state. `cancel`: a run can be cancelled.
 `call_id`: the framework tells a tool the id of its call.
 """
 

@@ -337,6 +337,15 @@ class IntegrationContract:
         recorded = self.history(place, "881").entries[0].data["payload"]
         assert recorded["arguments"]["amount"] == 15
 
+    def test_what_the_approver_saw_must_still_hold(self, place: Place, open_driver: Any) -> None:
+        """Somebody refunds the order by hand between the question and the approval: the approved call is refused, and the model told so."""
+        self.needs("approval", "seen")
+        open_driver(place).pause([REFUND])
+        place.service.refund_by_hand("881", 5)
+        told = open_driver(place).approve([REFUND])
+        assert place.service.arrivals("881") == 0
+        self.told_no(told, "needs a new decision")
+
     # --- async, cancellation, streaming -----------------------------------------------------------------------------------
 
     def test_async_lands_once(self, place: Place, open_driver: Any) -> None:

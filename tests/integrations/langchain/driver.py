@@ -72,6 +72,9 @@ class LangChainDriver(IntegrationDriver):
     evidence: ClassVar[tuple[str, ...]] = ("tool_call_id", "thread_id")
     durability: ClassVar[str] = "sync"
     hitl: ClassVar[Mapping[str, Any]] = {}
+    not_applicable: ClassVar[Mapping[str, str]] = {
+        "seen": "protect_tools gates tools alone, which are not asked before the call; InterlockMiddleware(approvals=) is"
+    }
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
@@ -175,9 +178,13 @@ class LangChainDriver(IntegrationDriver):
 class MiddlewareDriver(LangChainDriver):
     """`InterlockMiddleware` in `create_agent`."""
 
+    not_applicable: ClassVar[Mapping[str, str]] = {}
+
     def wrap(self) -> tuple[list[BaseTool], list[Any], Any]:
         tools = tools_of(self.place)
-        middleware = InterlockMiddleware(tools, self.place.config, journal=self.place.journal)
+        middleware = InterlockMiddleware(
+            tools, self.place.config, journal=self.place.journal, approvals=["create_refund"]
+        )
         return tools, [middleware], middleware
 
 
@@ -187,7 +194,8 @@ class ExitDriver(LangChainDriver):
     durability: ClassVar[str] = "exit"
     resume = IntegrationDriver.resume
     not_applicable: ClassVar[Mapping[str, str]] = {
-        "resume": 'durability="exit" writes nothing before the run ends, so LangGraph has nothing to resume'
+        **LangChainDriver.not_applicable,
+        "resume": 'durability="exit" writes nothing before the run ends, so LangGraph has nothing to resume',
     }
 
 

@@ -29,6 +29,10 @@ def tools_of(place: Place) -> list[BaseTool]:
     ]
 
 
+class State(MessagesState, total=False):
+    interlock_seen: dict[str, Any]
+
+
 class LangGraphDriver(IntegrationDriver):
     """`ToolNode(tools, wrap_tool_call=..., awrap_tool_call=...)`."""
 
@@ -67,14 +71,16 @@ class LangGraphDriver(IntegrationDriver):
         node = ToolNode(
             self.tools, wrap_tool_call=self.calls.wrap_tool_call, awrap_tool_call=self.calls.awrap_tool_call
         )
-        graph = StateGraph(MessagesState)
+        graph = StateGraph(State)
         graph.add_node("model", model)
+        graph.add_node("see", lambda state: self.calls.see(state["messages"][-1].tool_calls))
         graph.add_node("review", reviewer, destinations=("tools", "model"))
+        graph.add_edge("see", "review")
         policy = RetryPolicy(initial_interval=0.01, jitter=False) if retry else None
         graph.add_node("tools", node, retry_policy=policy)
         graph.add_edge(START, "model")
         graph.add_conditional_edges(
-            "model", lambda state: "review" if state["messages"][-1].tool_calls else END, ["review", END]
+            "model", lambda state: "see" if state["messages"][-1].tool_calls else END, ["see", END]
         )
         graph.add_edge("tools", "model")
         return graph.compile(checkpointer=saver)

@@ -222,6 +222,7 @@ class ResponsesDriver(IntegrationDriver):
             assert not next(turns).tools_executed
             turns.close()
         (self.place.state / f"paused-{thread}.json").write_text(json.dumps(self.saved(thread)))
+        (self.place.state / f"seen-{thread}.json").write_text(json.dumps(self.functions.see(self.saved(thread))))
 
     def approve(
         self, calls: Sequence[ModelCall], *, thread: str = "thread-1", edited: Mapping[str, Any] | None = None
@@ -229,7 +230,7 @@ class ResponsesDriver(IntegrationDriver):
         paused = self.saved(f"paused-{thread}")
         if edited is not None:
             paused["pending_items"][0]["arguments"] = json.dumps(dict(edited))
-        return self.go(calls, thread, resume=self.functions.reconcile(paused))
+        return self.go(calls, thread, resume=self.functions.reconcile(paused, seen=self.saved(f"seen-{thread}")))
 
     def decline(self, calls: Sequence[ModelCall], *, thread: str = "thread-1") -> list[Told]:
         declined = {call.id: "A person declined it." for call in calls}

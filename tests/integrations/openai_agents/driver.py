@@ -132,11 +132,12 @@ class ToolsDriver(IntegrationDriver):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self.agent = Agent(name="support")
+        self.seen: dict[str, Any] = {}
         self.behind: Any = self.protect(tools_of(place))
 
     def protect(self, tools: list[FunctionTool]) -> Any:
         """Give the agent its tools; what recovers."""
-        protected = protect_tools(tools, self.place.config, journal=self.place.journal)
+        protected = protect_tools(tools, self.place.config, journal=self.place.journal, seen=self.seen)
         self.agent.tools = protected
         return protected
 
@@ -183,6 +184,7 @@ class ToolsDriver(IntegrationDriver):
         result = run_sync(self.given(calls, reviewed=True), "refund it")
         assert result.interruptions
         (self.place.state / f"{thread}.json").write_text(result.to_state().to_string())
+        (self.place.state / f"seen-{thread}.json").write_text(json.dumps(self.seen))
 
     def approve(
         self, calls: Sequence[ModelCall], *, thread: str = "thread-1", edited: Mapping[str, Any] | None = None
@@ -195,6 +197,7 @@ class ToolsDriver(IntegrationDriver):
     def _decide(self, calls: Sequence[ModelCall], thread: str, *, approved: bool) -> list[Told]:
         async def decide() -> list[Told]:
             agent = self.given(calls, reviewed=True)
+            self.seen.update(json.loads((self.place.state / f"seen-{thread}.json").read_text()))
             state = await RunState.from_string(agent, (self.place.state / f"{thread}.json").read_text())
             for item in state.get_interruptions():
                 state.approve(item) if approved else state.reject(item)
@@ -210,7 +213,7 @@ class RunStateDriver(ToolsDriver):
 
     def protect(self, tools: list[FunctionTool]) -> Any:
         self.agent.tools = list(tools)
-        return protect_agent(self.agent, self.place.config, journal=self.place.journal)
+        return protect_agent(self.agent, self.place.config, journal=self.place.journal, seen=self.seen)
 
     def run(self, calls: Sequence[ModelCall], *, thread: str = "thread-1") -> list[Told]:
         self.pause(calls, thread=thread)
@@ -225,7 +228,7 @@ class ToolDriver(ToolsDriver):
 
     def protect(self, tools: list[FunctionTool]) -> Any:
         refund, *others = tools
-        protected = protect_tool(refund, self.place.config, asks=others, journal=self.place.journal)
+        protected = protect_tool(refund, self.place.config, asks=others, journal=self.place.journal, seen=self.seen)
         self.agent.tools = [protected, *others]
         return protected
 

@@ -156,6 +156,7 @@ class CapabilityDriver(IntegrationDriver):
         assert isinstance(paused.output, DeferredToolRequests)
         assert paused.output.approvals
         self._save(thread, paused.all_messages())
+        (self.place.state / f"metadata-{thread}.json").write_text(json.dumps(paused.output.metadata))
 
     def approve(
         self, calls: Sequence[ModelCall], *, thread: str = "thread-1", edited: Mapping[str, Any] | None = None
@@ -167,7 +168,9 @@ class CapabilityDriver(IntegrationDriver):
         return self._decide(False, calls, thread)
 
     def _decide(self, answer: Any, calls: Sequence[ModelCall], thread: str) -> list[Told]:
-        results = DeferredToolResults(approvals=dict.fromkeys((call.id for call in calls), answer))
+        metadata = json.loads((self.place.state / f"metadata-{thread}.json").read_text())
+        approvals = dict.fromkeys((call.id for call in calls), answer)
+        results = DeferredToolResults(approvals=approvals, metadata=metadata)
         result = run_sync(
             self.agent(calls, approval=True), message_history=self._load(thread), deferred_tool_results=results
         )

@@ -46,15 +46,17 @@ class Loop(IntegrationDriver):
         return told
 
     def pause(self, calls: Sequence[ModelCall], *, thread: str = "thread-1") -> None:
-        self.save(thread, {"answer": self.answer(calls)})
+        answer = self.answer(calls)
+        self.save(thread, {"answer": answer, "seen": self.tools.see(answer)})
 
     def approve(
         self, calls: Sequence[ModelCall], *, thread: str = "thread-1", edited: Mapping[str, Any] | None = None
     ) -> list[Told]:
-        answer = self.load(thread)["answer"]
+        saved = self.load(thread)
+        answer = saved["answer"]
         if edited is not None:
             answer = self.answer([ModelCall(edited, id=calls[0].id)])
-        return self.told(self.tools.replies(answer, decision="approval-1"))
+        return self.told(self.tools.replies(answer, decision="approval-1", seen=saved["seen"]))
 
     def decline(self, calls: Sequence[ModelCall], *, thread: str = "thread-1") -> list[Told]:
         return [Told("declined", True) for _ in self.load(thread)["answer"]["content"]]

@@ -13,7 +13,9 @@ import pytest
 from interlock import BadInput, ConfigurationError, Interlock, NotSent
 from interlock.extend import Effect, ToolGate
 from interlock.rules.canonical import derive_id
+from interlock.testing import SimulatedCrash
 from interlock.testing.ledger import RefundService
+from interlock.tools import protect
 
 
 def gate_of(service: RefundService, tmp_path: Path, **options: Any) -> ToolGate:
@@ -133,6 +135,68 @@ def test_a_retried_task_with_reworded_arguments_is_one_request(tmp_path: Path) -
         again = gate.call("create_refund", {"order_id": "881", "amount": 20, "note": "arrived damaged"})
     assert first.value == again.value
     assert service.arrivals("881") == 1
+
+
+@pytest.mark.parametrize("made_up", [{}, {"reference": "a"}, {"reference": "b"}], ids=["left out", "one", "another"])
+def test_the_gate_fills_in_the_key_whatever_a_model_makes_of_it(made_up: dict[str, str], tmp_path: Path) -> None:
+    """A model leaves the key out or makes a new one with each retry: the service gets the gate's own, once (composio#3654)."""
+    service = RefundService(tmp_path / "service")
+
+    def create_refund(order_id: str, amount: int, reference: str = "") -> Any:
+        return service.create_refund(order_id, amount, reference)
+
+    config = {"tools": {"create_refund": {"key": ["order_id"], "idempotency_argument": "reference"}}}
+    for given in ({}, made_up):
+        tools = protect([create_refund], config, journal=tmp_path / "journal")
+        tools.recover()
+        assert tools["create_refund"](order_id="881", amount=20, **given)["ok"]
+        tools.gate.close()
+    assert [refund["reference"] for refund in service.refunds()] == [derive_id("create_refund", "881")]
+
+
+@pytest.mark.parametrize(
+    ("since", "said"),
+    [
+        ({}, "COMMITTED"),
+        ({"until": -1.0}, "REFUSED:lease"),
+        ({"revoked": True}, "REFUSED:lease"),
+        ({"by": "mallory"}, "REFUSED:lease"),
+    ],
+    ids=["still good", "expired", "revoked", "resolved by somebody else"],
+)
+@pytest.mark.parametrize("crashes", [False, True])
+def test_an_approval_is_judged_at_the_send_and_by_who_gave_it(
+    since: dict[str, Any], said: str, crashes: bool, tmp_path: Path
+) -> None:
+    """Validity and approver are read right before the send and after a crash, not at the decision alone (mcp-hangar#674, #665)."""
+    approval: dict[str, Any] = {"by": "ann", "revoked": False, "until": 60.0}
+    sent: list[str] = []
+
+    def permitted(order: str) -> bool:
+        return approval["by"] in ("ann", "bob") and not approval["revoked"] and approval["until"] > 0
+
+    def declared() -> tuple[Interlock, Any]:
+        gate = Interlock(tmp_path / "journal")
+
+        @gate.effect(key=lambda order: order, allowed=permitted, lookup=lambda idempotency_key: None, settle_after=0)
+        def refund(order: str, idempotency_key: str) -> str:
+            sent.append(order)
+            return "re_1"
+
+        return gate, refund
+
+    gate, refund = declared()
+    with gate:
+        proposal = refund.proposal("881", decision="approval-1")
+        if crashes:
+            with pytest.raises(SimulatedCrash):
+                gate.submit(proposal, crash_before_effect=True)
+    approval.update(since)
+    gate, refund = declared()
+    with gate:
+        outcome = next(iter(gate.recover())) if crashes else gate.submit(proposal)
+    assert str(outcome).replace("COMMITTED_ON_RETRY", "COMMITTED") == said
+    assert sent == (["881"] if said == "COMMITTED" else [])
 
 
 @pytest.mark.parametrize("named", ["idempotency_key", "context"])
