@@ -60,7 +60,15 @@ class Worker:
             [sys.executable, str(DESK), str(directory), url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
         )
         self._pending = b""
-        self.recovered: list[str] = self.read()["ready"]
+        self.recovered: list[str] = []
+        if "hold" in settings:
+            assert self.read() == {"up": True}
+        else:
+            self.recovered = self.read()["ready"]
+
+    def launch(self) -> None:
+        """Let one that was held launch DBOS: at once, with its imports behind it."""
+        self.recovered = self.ask()["ready"]
 
     def tell(self, *command: str) -> None:
         """Hand it a command, without waiting for the answer."""

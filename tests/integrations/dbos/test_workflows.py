@@ -100,10 +100,10 @@ def test_nobody_can_know(worker: Start, service: RefundService, attempts: Callab
 def test_two_live_processes_with_one_executor_id(worker: Start, service: RefundService, shape: str) -> None:
     """A second process recovers the workflow that the first one is running, and both run the step: one refund, one result."""
     service.lay("slow", order_id="881", delay_s=3.0)
-    first = worker()
+    first, second = worker(), worker(hold="yes")
     first.ask("start", shape, "w1", "881")
     service.wait_for_arrival("881")
-    second = worker()
+    second.launch()
     assert second.recovered[0].startswith("IN_FLIGHT:sender_alive")
     results = [first.ask("result", "w1"), second.ask("result", "w1")]
     assert results == [{"value": service.refunds("881")[0]}] * 2
@@ -116,10 +116,10 @@ def test_second_process_asks_while_the_first_one_sends(
 ) -> None:
     """The two processes of that accident really run the step at the same time, and the second one comes again until it is settled."""
     service.lay("slow", order_id="881", delay_s=3.0)
-    first = worker()
+    first, second = worker(), worker(hold="yes")
     first.ask("start", "by_step", "w1", "881")
     service.wait_for_arrival("881")
-    second = worker()
+    second.launch()
     second.ask("result", "w1")
     assert attempts() > 2
     assert service.arrivals("881") == 1
@@ -235,10 +235,9 @@ def test_retried_by_dbos_after_a_lost_answer(worker: Start, service: RefundServi
 def test_sleep_between_questions_is_durable(worker: Start, service: RefundService) -> None:
     """`run_effect` waits with DBOS's sleep, which stands in the workflow's steps, and gives up after `wait=` with InFlight."""
     service.lay("slow", order_id="881", delay_s=4.0)
-    first = worker(executor="one")
+    first, second = worker(executor="one"), worker(executor="two")
     first.ask("start", "by_effect", "w1", "881")
     service.wait_for_arrival("881")
-    second = worker(executor="two")
     second.ask("start", "by_effect", "w2", "881")
     second.ask("start", "by_patience", "w3", "881")
     told = second.ask("result", "w3")
