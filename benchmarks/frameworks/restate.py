@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import http.client
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ FRAMEWORK = Framework(
     packages=("restate-sdk", "hypercorn"),
     extra="restate",
     docs="https://docs.restate.dev/develop/python/external-events (awakeables), durable-steps (run)",
-    starts="an invocation at the ingress, with an idempotency key; the handler makes an awakeable and waits",
+    starts="an invocation at the ingress, with an idempotency key; the handler makes an awakeable, waits, and is suspended",
     approves="the awakeable is resolved at the ingress, by the id that the application kept",
     persists="every finished step of the handler, and the approval, on the server",
     resumes=(
@@ -34,6 +36,9 @@ FRAMEWORK = Framework(
     order=30,
 )
 LOADS = ("restate", "hypercorn.asyncio")
+
+SUSPENDS_AFTER = timedelta(seconds=0.2)
+"""A handler that waits is suspended then; by default after a minute, for which nobody here waits."""
 
 
 @contextmanager
@@ -51,13 +56,10 @@ def start(job: Job) -> None:
         doors = _doors(job)
         doors.register(f"http://127.0.0.1:{job.saved('port')}")
         job.save("invocation", doors.send("Case/refund", job.case, idempotency_key=job.case))
+        while doors.status(job.saved("invocation")) != "suspended":
+            time.sleep(0.02)
 
-    async def waits() -> None:
-        await asyncio.to_thread(begin)
-        while not (job.directory / "awakeable.json").exists():
-            await asyncio.sleep(0.01)
-
-    asyncio.run(_serve_until(job, waits))
+    asyncio.run(_serve_until(job, begin))
 
 
 def approve(job: Job) -> Any:
@@ -75,7 +77,7 @@ def _ended(job: Job, first: Callable[[], None]) -> Any:
         first()
         return _doors(job).attach(job.saved("invocation"))
 
-    status, told = asyncio.run(_serve_until(job, lambda: asyncio.to_thread(end)))
+    status, told = asyncio.run(_serve_until(job, end))
     if status == http.client.OK:
         return told
     return {"status": told.get("metadata", {}).get("interlock.status", f"ERROR:{status}"), "message": told["message"]}
@@ -85,7 +87,7 @@ def _doors(job: Job) -> RestateDoors:
     return RestateDoors(job.beside["ingress"], job.beside["admin"])
 
 
-async def _serve_until(job: Job, done: Callable[[], Awaitable[Any]]) -> Any:
+async def _serve_until(job: Job, done: Callable[[], Any]) -> Any:
     """Serve the handler in this very process for as long as that takes; several workers may serve on the case's one address."""
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
@@ -102,7 +104,7 @@ async def _serve_until(job: Job, done: Callable[[], Awaitable[Any]]) -> Any:
     with _app(job) as app:
         serving = asyncio.create_task(serve(app, config, shutdown_trigger=over.wait))
         try:
-            return await done()
+            return await asyncio.to_thread(done)
         finally:
             over.set()
             await serving
@@ -114,8 +116,8 @@ def _app(job: Job) -> Iterator[Any]:
 
     service = restate.Service("Case")
 
-    @service.handler()
-    async def refund(ctx: restate.Context, case: str) -> Any:
+    @service.handler(inactivity_timeout=SUSPENDS_AFTER)
+    async def refund(ctx: Any, case: str) -> Any:  # Restate evaluates annotations, and its names are not global here
         """Ask for the approval, and refund."""
         name, approval = ctx.awakeable()
         await ctx.run_typed("ask", job.save, name="awakeable", value=name)

@@ -113,6 +113,15 @@ class RestateDoors:
         """Wait for the result of a workflow: the HTTP status, and the result."""
         return _request(self.ingress, "GET", f"/restate/workflow/{name}/{key}/attach", None, {}, timeout_s)
 
+    def status(self, invocation: str) -> str:
+        """What an invocation does: `running`, `suspended`, `backing-off`, `completed` and others; empty if it is not known."""
+        rows = self.query(f"select status from sys_invocation where id = '{invocation}'")
+        return str(rows[0]["status"]) if rows else ""
+
+    def resolve(self, awakeable: str, value: Any) -> None:
+        """Give an awakeable its value; one that has a value keeps it."""
+        self._ask(self.ingress, "POST", f"/restate/awakeables/{awakeable}/resolve", value)
+
     def cancel(self, invocation: str) -> None:
         """Ask an invocation to stop: its next wait ends with a terminal error."""
         self._ask(self.admin, "PATCH", f"/invocations/{invocation}/cancel")
