@@ -155,18 +155,13 @@ def test_the_gate_fills_in_the_key_whatever_a_model_makes_of_it(made_up: dict[st
 
 
 @pytest.mark.parametrize(
-    ("since", "said"),
-    [
-        ({}, "COMMITTED"),
-        ({"until": -1.0}, "REFUSED:lease"),
-        ({"revoked": True}, "REFUSED:lease"),
-        ({"by": "mallory"}, "REFUSED:lease"),
-    ],
+    "since",
+    [{}, {"until": -1.0}, {"revoked": True}, {"by": "mallory"}],
     ids=["still good", "expired", "revoked", "resolved by somebody else"],
 )
 @pytest.mark.parametrize("crashes", [False, True])
 def test_an_approval_is_judged_at_the_send_and_by_who_gave_it(
-    since: dict[str, Any], said: str, crashes: bool, tmp_path: Path
+    since: dict[str, Any], crashes: bool, tmp_path: Path
 ) -> None:
     """Validity and approver are read right before the send and after a crash, not at the decision alone (mcp-hangar#674, #665)."""
     approval: dict[str, Any] = {"by": "ann", "revoked": False, "until": 60.0}
@@ -195,8 +190,9 @@ def test_an_approval_is_judged_at_the_send_and_by_who_gave_it(
     gate, refund = declared()
     with gate:
         outcome = next(iter(gate.recover())) if crashes else gate.submit(proposal)
-    assert str(outcome).replace("COMMITTED_ON_RETRY", "COMMITTED") == said
-    assert sent == (["881"] if said == "COMMITTED" else [])
+    assert outcome.ok is not bool(since)
+    assert outcome.ok or str(outcome).startswith("REFUSED:lease")
+    assert sent == ([] if since else ["881"])
 
 
 @pytest.mark.parametrize("named", ["idempotency_key", "context"])
