@@ -28,7 +28,7 @@ from benchmarks.suites.matrix.kept import Kept
 from benchmarks.suites.matrix.page import findings, measures, report
 from benchmarks.suites.matrix.picture import draw
 from benchmarks.suites.matrix.rows import BY_NAME, ROWS
-from benchmarks.suites.matrix.suite import SUITE, cell_from, is_whole, judge, planned, rows_of
+from benchmarks.suites.matrix.suite import SUITE, cell_from, is_whole, judge, planned, readable, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -230,6 +230,13 @@ def test_an_answer_is_what_the_run_was_told(tmp_path: Path, told: Any, status: s
     """The tool's answer is read as the framework holds it; what is none of the arm's forms claims nothing."""
     answer = arms.answer_of(job(tmp_path, "hand_check"), told)
     assert (answer.status, answer.refund) == (status, refund)
+
+
+def test_a_word_that_nobody_knows_claims_nothing() -> None:
+    """A framework's own status neither ends the run nor passes for a claim; it stands in the text."""
+    odd = readable(Answer(status="finished", text="ok"))
+    assert (odd.status, odd.text) == ("UNCLEAR", "finished: ok")
+    assert readable(Answer(status="REFUSED:lease")).status == "REFUSED:lease"
 
 
 def test_a_gated_answer_that_is_not_there_claims_nothing(tmp_path: Path) -> None:

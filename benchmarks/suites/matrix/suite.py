@@ -172,9 +172,10 @@ def play(
         row.play(stage)
     refunds = stage.refunds()
     money_minor, count = money_of(refunds)
-    true = all(_is_true(case, answer, refunds, stage.by_hand) for case, answer in stage.answers)
-    statuses = [answer.status for _, answer in stage.answers]
-    last = stage.answers[-1][1]
+    answers = [(case, readable(answer)) for case, answer in stage.answers]
+    true = all(_is_true(case, answer, refunds, stage.by_hand) for case, answer in answers)
+    statuses = [answer.status for _, answer in answers]
+    last = answers[-1][1]
     return Cell(
         row=row.name,
         arm=arm,
@@ -198,7 +199,7 @@ def play(
             "asked_minor": AMOUNT_MINOR,
             "settle_s": stage.settle_s,
             "workers": stage.workers,
-            "told": [answer.text for _, answer in stage.answers],
+            "told": [answer.text for _, answer in answers],
             "effect_id": last.details.get("effect_id"),
             "path": last.details.get("path"),
             "receipt": last.details.get("receipt"),
@@ -207,6 +208,15 @@ def play(
             "source": source_of(framework),
         },
     )
+
+
+def readable(answer: Answer) -> Answer:
+    """The answer, or one that claims nothing where its status is no word that anybody knows."""
+    try:
+        claim_of(answer.status)
+    except KeyError:
+        return answer.model_copy(update={"status": "UNCLEAR", "text": f"{answer.status}: {answer.text}"})
+    return answer
 
 
 def _is_true(case: str, answer: Answer, refunds: Iterable[Mapping[str, Any]], by_hand: Sequence[str]) -> bool:
