@@ -1,7 +1,10 @@
-"""Authority: who allowed an effect, how much of it, and until when. Owns the rule by which an approval permits or does not.
+"""Authority: who allowed what, how much of it, and until when. Owns the rule by which an approval permits or does not.
 
 An `approval=` callback answers with an `Approval`, with True or False, or with None for "nobody approved it". It is asked right before
 the send and again after a crash, so it must read the approval where a person can still take it back. Does no I/O and reads no clock.
+
+An approval with an amount is a cap, shared by all that is done under its id: $20 approved is $20 in all, not $20 for each. What an effect
+takes of it is reserved in the write that dispatches it, as a budget `approval:<id>`, and stands by the rules of budgets.
 """
 
 from __future__ import annotations
@@ -11,16 +14,18 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from interlock.errors import BadInput
+from interlock.rules.budgets import Budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """Somebody's word that an effect may happen: who, how much, until when.
+    """Somebody's word that something may happen: who, how much, until when.
 
     Attributes:
         id: names the approval where it is kept; a new id is a new decision.
         by: who gave it.
-        amount_minor: the most that it covers, in the currency's smallest unit; None for no cap.
+        amount_minor: the most that it covers in all, in the currency's smallest unit; None for no cap.
+        currency: three letters; what is in another currency is not covered. Empty for any, and then amounts are added up as they are.
         until: when it ends, with a timezone; None for never.
         revoked: whether it was taken back.
 
@@ -31,6 +36,7 @@ class Approval:
     id: str
     by: str = ""
     amount_minor: int | None = None
+    currency: str = ""
     until: datetime | None = None
     revoked: bool = False
 
@@ -46,6 +52,9 @@ class Approval:
             raise BadInput(
                 f"approval {self.id!r}: amount_minor= is {self.amount_minor!r}; give a whole number of the currency's smallest unit."
             )
+        code: Any = given.currency
+        if not isinstance(code, str) or (code and not (len(code) == 3 and code.isascii() and code.isalpha())):
+            raise BadInput(f"approval {self.id!r}: currency= is {code!r}; give a three-letter code such as 'usd'.")
         if self.until is not None and (not isinstance(given.until, datetime) or self.until.utcoffset() is None):
             raise BadInput(f"approval {self.id!r}: until= is {self.until!r}; give a datetime with a timezone.")
         if given.revoked is not True and given.revoked is not False:
@@ -59,23 +68,26 @@ class Permission(NamedTuple):
         allowed: whether it may.
         why: if not, why, in one sentence.
         approval: the id of the approval that was judged; empty if there was none.
+        budgets: what it takes of the approval, to be reserved with the dispatch.
     """
 
     allowed: bool
     why: str = ""
     approval: str = ""
+    budgets: tuple[Budget, ...] = ()
 
     def __bool__(self) -> bool:
         return self.allowed
 
 
-def permission_of(answer: Any, *, amount_minor: int | None, now: datetime) -> Permission:
+def permission_of(answer: Any, *, amount_minor: int | None, now: datetime, currency: str = "") -> Permission:
     """Whether an approval permits an amount now.
 
     Args:
         answer: what the `approval=` callback gave.
-        amount_minor: what the effect would move; None if it moves no amount.
+        amount_minor: what the effect would move; 0 if it moves nothing, None if that is not known.
         now: the present, with a timezone.
+        currency: of the amount; empty if that is not known.
 
     Raises:
         BadInput: the answer is none of Approval, True, False and None.
@@ -91,9 +103,13 @@ def permission_of(answer: Any, *, amount_minor: int | None, now: datetime) -> Pe
         why = f"{whose} was revoked."
     elif answer.until is not None and now >= answer.until:
         why = f"{whose} ended at {answer.until.isoformat(timespec='seconds')}."
+    elif answer.currency and amount_minor != 0 and currency.lower() != answer.currency.lower():
+        why = f"{whose} is in {answer.currency.upper()}, not in {currency.upper() or 'a currency that is not known'}."
     elif answer.amount_minor is not None and (amount_minor is None or abs(amount_minor) > answer.amount_minor):
         asked = "an amount that is not known" if amount_minor is None else str(amount_minor)
         why = f"{whose} covers {answer.amount_minor}, not {asked} (in the currency's smallest unit)."
     else:
-        return Permission(True, approval=answer.id)
+        takes = answer.amount_minor is not None and amount_minor
+        cap = Budget(f"approval:{answer.id}", answer.amount_minor or 0, abs(amount_minor or 0)) if takes else None
+        return Permission(True, approval=answer.id, budgets=() if cap is None else (cap,))
     return Permission(False, why, answer.id)

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from interlock.authority import Permission
 from interlock.effects import Draft, Entry, History, Kind, Proposal
-from interlock.errors import BadInput, CallbackFailed
+from interlock.errors import BadInput, BudgetUnclear, CallbackFailed
 from interlock.journal import BUDGET, Guard
 from interlock.outcomes import STATUS_OF_VIA, Outcome, Reason, Status, Via
 from interlock.ports import Capabilities, Clock, Liveness, Target, Verdict, WatchFor
-from interlock.rules.budgets import Budget, Shortfall
+from interlock.rules.budgets import Budget, Shortfall, several
 from interlock.rules.canonical import derive_id
 from interlock.rules.lifecycle import State, fold
 from interlock.rules.premises import Judgement, judge, same
@@ -293,9 +293,10 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
             guards: tuple[Guard, ...] = ()
             extra: dict[str, Any] = {}
             dispatched_at = at
-            if target.has_budget:
-                budgets: tuple[Budget, ...] = yield ReadBudgets(payload, key)
-                caps = [budget.to_json() for budget in budgets]
+            shared: tuple[Budget, ...] = allowed.budgets if isinstance(allowed, Permission) else ()
+            if target.has_budget or shared:
+                budgets: tuple[Budget, ...] = (yield ReadBudgets(payload, key)) if target.has_budget else ()
+                caps = [budget.to_json() for budget in _together(shared, budgets, proposal)]
                 guards = tuple(Guard(BUDGET, cap) for cap in caps)
                 extra = {"budget": caps} if caps else {}
                 now_at = clock.now()
@@ -374,6 +375,23 @@ def _found(seen: Seen, clock: Clock) -> dict[str, Any]:
     """What a COMMITTED entry says of an effect that was found."""
     value = None if seen.evidence is True else seen.evidence
     return {"via": str(Via.QUERY), "value": value, "evidence": seen.evidence, **watched(seen.watch, clock)}
+
+
+def _together(shared: tuple[Budget, ...], budgets: tuple[Budget, ...], proposal: Proposal) -> tuple[Budget, ...]:
+    """What an effect takes of its approval, and of what `budget=` names.
+
+    Raises:
+        BudgetUnclear: both name one key.
+    """
+    if not shared:
+        return budgets
+    try:
+        return several([*shared, *budgets])
+    except BadInput:
+        raise BudgetUnclear(
+            f"effect {proposal.effect!r}: budget= names {shared[0].key!r}, which the gate keeps for the approval itself. Leave it out, or "
+            "use another name. Nothing was sent."
+        ) from None
 
 
 def _over_limit(

@@ -103,6 +103,13 @@ class StripeObject(BaseModel):
             return cls.model_construct(**fields)
 
 
+class Moved(NamedTuple):
+    """An amount in the currency's smallest unit; None if that is not known. The currency is empty if it is not known."""
+
+    amount: int | None
+    currency: str
+
+
 class Plan(NamedTuple):
     """What one kind of effect is made of. Each function gets the recorded arguments by name.
 
@@ -111,6 +118,7 @@ class Plan(NamedTuple):
         find: reads until our own object, marked with the key, is found; None if it is certainly not there.
         facts: reads what the decision relies on; with our own object, if it is among what was read.
         expect: what each fact must be.
+        moves: reads what it would move, and in which currency, where the call does not say it; an amount of 0 if it moves nothing.
         settlement: reads what became of it, from the recorded arguments and the object that was made.
         references: Stripe's ids under which an event can find it, from the object that was made.
     """
@@ -119,6 +127,7 @@ class Plan(NamedTuple):
     find: Callable[[Mapping[str, Any], str], Calls[Own | None]]
     facts: Callable[[Mapping[str, Any], str], Calls[Facts]] | None = None
     expect: Mapping[str, Any] = {}
+    moves: Callable[[Mapping[str, Any], str], Calls[Moved]] | None = None
     settlement: Callable[[Mapping[str, Any], Mapping[str, Any]], Calls[Settlement | None]] | None = None
     references: Callable[[Mapping[str, Any]], list[str]] | None = None
 
@@ -338,10 +347,18 @@ class StripeEffect(Generic[A]):
     def _key_of(self, case: Any, subject: Any, amount: Any) -> Any:
         return self._key(case, {"subject": subject, "amount": amount})
 
-    def permission(self, answer: Any, amount: int | None) -> Permission:
+    def moved(self, answer: Any, given: Mapping[str, Any]) -> Calls[Moved]:
+        """What a call would move, as far as an approval asks. Stripe is read only where the call itself does not say it."""
+        said = Moved(given["amount"], given["currency"] or "")
+        if not isinstance(answer, Approval) or self._plan.moves is None:
+            return said
+        asks = (answer.amount_minor is not None and said.amount is None) or (answer.currency and not said.currency)
+        return (yield from self._plan.moves(given, given[KEY_ARGUMENT])) if asks else said
+
+    def permission(self, answer: Any, moved: Moved) -> Permission:
         """What an answer of `approval=` permits."""
         try:
-            return permission_of(answer, amount_minor=amount, now=self.gate.clock.now())
+            return permission_of(answer, amount_minor=moved.amount, currency=moved.currency, now=self.gate.clock.now())
         except BadInput as error:
             raise AuthorityUnclear(f"effect {self.name!r}: {error} Nothing was sent.") from error
 
@@ -395,7 +412,12 @@ def _synchronous(effect: StripeEffect[Any]) -> Callbacks:
 
     def allowed(**given: Any) -> Permission:
         assert effect._approval is not None
-        return effect.permission(resolve(effect._approval(given["case"], given)), given["amount"])
+        answer = resolve(effect._approval(given["case"], given))
+        try:
+            moved = connection.run(effect.moved(answer, given))
+        except stripe.StripeError as error:
+            raise unreadable(error) from error
+        return effect.permission(answer, moved)
 
     def budget(**given: Any) -> Any:
         assert effect._budget is not None
@@ -443,7 +465,12 @@ def _asynchronous(effect: StripeEffect[Any]) -> Callbacks:
 
     async def allowed(**given: Any) -> Permission:
         assert effect._approval is not None
-        return effect.permission(await _asked(effect._approval, given), given["amount"])
+        answer = await _asked(effect._approval, given)
+        try:
+            moved = await connection.arun(effect.moved(answer, given))
+        except stripe.StripeError as error:
+            raise unreadable(error) from error
+        return effect.permission(answer, moved)
 
     async def budget(**given: Any) -> Any:
         assert effect._budget is not None

@@ -256,8 +256,8 @@ def _plan(kind: Kind, duplicates: Any) -> Plan:
         find,
         facts,
         {**kind.expect, "others": duplicates},
-        settlement if kind.settles else None,
-        ids_in if kind.settles else None,
+        settlement=settlement if kind.settles else None,
+        references=ids_in if kind.settles else None,
     )
 
 

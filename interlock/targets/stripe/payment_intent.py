@@ -29,6 +29,7 @@ from interlock.targets.stripe._effect import (
     A,
     Common,
     Decider,
+    Moved,
     Options,
     Parts,
     Plan,
@@ -310,19 +311,47 @@ def _as_expected(now: str, currency: str | None) -> bool:
 _CURRENCY = matches(_as_expected, why="the expected currency")
 
 
+def _of_payment(given: Given, key: str) -> Calls[Moved]:
+    """What a confirmation moves: all of the payment."""
+    payment = yield from _payment(given)
+    return Moved(None, "") if payment is None else Moved(payment["amount"], payment["currency"])
+
+
+def _of_capture(given: Given, key: str) -> Calls[Moved]:
+    """What a capture moves: what it names, else all that is capturable; what it took, if it is done."""
+    payment = yield from _payment(given)
+    if payment is None:
+        return Moved(given["amount"], "")
+    ours = is_ours(payment, key, mark=CAPTURE_MARK)
+    all_of_it = payment["amount_received"] if ours else payment["amount_capturable"]
+    return Moved(all_of_it if given["amount"] is None else given["amount"], payment["currency"])
+
+
+def _nothing(given: Given, key: str) -> Calls[Moved]:
+    """A cancellation moves nothing."""
+    yield from ()
+    return Moved(0, "")
+
+
 def _settlement(given: Given, made: Given) -> Calls[Any]:
     return settlement_calls(made)
 
 
 _PLANS: Mapping[str, Plan] = {
     "create": Plan(
-        _create, _find_created, _customer, {"customer": one_of("exists", "none named")}, _settlement, ids_in
+        _create,
+        _find_created,
+        _customer,
+        {"customer": one_of("exists", "none named")},
+        settlement=_settlement,
+        references=ids_in,
     ),
     "confirm": Plan(
         _verb("confirm"),
         _find_confirmed,
         _state,
         {"status": one_of(*WAITING), "currency": _CURRENCY},
+        _of_payment,
         _settlement,
         ids_in,
     ),
@@ -335,8 +364,11 @@ _PLANS: Mapping[str, Plan] = {
             "currency": _CURRENCY,
             "capturable": matches(_is_enough, why="enough is left to capture"),
         },
+        _of_capture,
         _settlement,
         ids_in,
     ),
-    "cancel": Plan(_verb("cancel"), _find_canceled, _state, {"status": one_of(*CANCELABLE), "currency": unchanged()}),
+    "cancel": Plan(
+        _verb("cancel"), _find_canceled, _state, {"status": one_of(*CANCELABLE), "currency": unchanged()}, _nothing
+    ),
 }

@@ -29,6 +29,7 @@ from interlock.targets.stripe._effect import (
     A,
     Common,
     Decider,
+    Moved,
     Options,
     Parts,
     Plan,
@@ -191,6 +192,7 @@ def stripe_refund(
             "amount_fits": equals(True),
             "others": rule_of(duplicates, options.get("name") or "stripe_refund"),
         },
+        moves=_moves,
         settlement=lambda given, made: settlement_calls(made),
         references=ids_in,
     )
@@ -250,6 +252,11 @@ def _facts(given: Mapping[str, Any], key: str) -> Calls[Facts]:
         "others": [shown_of(refund) for refund in reversed(others)],
     }
     return Facts(facts, own_of(refunds, key, given["amount"], given["currency"]))
+
+
+def _moves(given: Mapping[str, Any], key: str) -> Calls[Moved]:
+    charge = yield from _charge(given["subject"])
+    return Moved(given["amount"], "" if charge is None else charge["currency"])
 
 
 def _charge(subject: str) -> Calls[dict[str, Any] | None]:
