@@ -277,7 +277,10 @@ class BudgetRule(_Strict):
 class ToolConfig(_Strict):
     """One gated tool."""
 
-    key: Paths = Field(description="The arguments that name the approved request. Never one that a model words freely.")
+    key: Paths = Field(
+        description="The arguments that name the approved request, as a list; a single one may stand as a plain text. It is the name of an "
+        "argument, never a pattern. Never one that a model words freely."
+    )
     premises: Annotated[list[Premises], _Accepts(_listed, _items)] = Field(
         default=[], description="Facts that must still hold at the send."
     )
@@ -411,7 +414,29 @@ def _problems(error: ValidationError) -> Iterator[str]:
         elif found["type"] == "missing":
             yield f"{place} is missing"
         else:
-            yield f"{place}: {found['msg'].removeprefix('Value error, ')}"
+            yield f"{place}: {_wanted(found['type'], found['input']) or found['msg'].removeprefix('Value error, ')}"
+
+
+_KINDS = {
+    "bool": "true or false",
+    "string": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "list": "a list",
+    "dict": "an object",
+    "model": "an object",
+}
+"""What is wanted, by the first word of the validator's own name for the mistake."""
+
+
+def _wanted(mistake: str, given: Any) -> str:
+    """What should stand in a value's place; empty where the validator's own sentence says it."""
+    if mistake == "too_short":
+        return "it is empty; name at least one"
+    kind, _, what = mistake.partition("_")
+    if kind not in _KINDS or what not in ("type", "parsing", "from_float", "attributes_type"):
+        return ""
+    return f"give {_KINDS[kind]}, not {given!r:.80}"
 
 
 _MODELS: Mapping[str, type[BaseModel]] = {

@@ -6,7 +6,8 @@ Owns what of a call is payload, and which callbacks an effect gets. It must not 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from interlock.calling import (
@@ -26,12 +27,11 @@ from interlock.calling import (
 )
 from interlock.calling import key_of as key_by_paths
 from interlock.config import EFFECT_ID, Match, ToolConfig, instead_of
-from interlock.declaration import ExceptionTypes
 from interlock.decorator import Interlock
-from interlock.errors import BadInput, ConfigurationError, PremiseUnreadable
+from interlock.errors import BadInput, ConfigurationError, PremiseUnreadable, Rejected, Unanswered
 from interlock.extend._effect import Effect, ToolFailed
 from interlock.function import EffectFunction
-from interlock.rules.values import decode, is_text, storable
+from interlock.rules.values import decode, is_text, storable, text_of
 
 log = logging.getLogger("interlock")
 
@@ -66,9 +66,6 @@ class GatedTool:
     def declare(self, interlock: Interlock) -> None:
         """Put it on a gate."""
         how = self.how
-        rejected: ExceptionTypes = getattr(how, "rejected_on", ())
-        if how.rejected_on_error:
-            rejected = (*(rejected if isinstance(rejected, tuple) else (rejected,)), ToolFailed)
         self.effect = interlock.effect(
             name=self.name,
             dedupes=how.dedupes,
@@ -77,7 +74,6 @@ class GatedTool:
             settle_after=how.settle_after,
             timeout=how.timeout,
             wait=how.wait,
-            rejected_on=rejected,
             ignore=("context",),
             binds=None if self.binds is None else ("arguments",),
             **self.options,
@@ -120,29 +116,56 @@ class GatedTool:
             if self.binds is None:
 
                 async def asend(arguments: dict[str, Any], idempotency_key: str, context: Any = None) -> Any:
-                    return await run(arguments, None, context, idempotency_key)
+                    with self._tools_word():
+                        return await run(arguments, None, context, idempotency_key)
 
                 return asend
 
             async def asend_bound(
                 arguments: dict[str, Any], unbound: dict[str, Any], idempotency_key: str, context: Any = None
             ) -> Any:
-                return await run(arguments, unbound, context, idempotency_key)
+                with self._tools_word():
+                    return await run(arguments, unbound, context, idempotency_key)
 
             return asend_bound
         if self.binds is None:
 
             def send(arguments: dict[str, Any], idempotency_key: str, context: Any = None) -> Any:
-                return run(arguments, None, context, idempotency_key)
+                with self._tools_word():
+                    return run(arguments, None, context, idempotency_key)
 
             return send
 
         def send_bound(
             arguments: dict[str, Any], unbound: dict[str, Any], idempotency_key: str, context: Any = None
         ) -> Any:
-            return run(arguments, unbound, context, idempotency_key)
+            with self._tools_word():
+                return run(arguments, unbound, context, idempotency_key)
 
         return send_bound
+
+    @contextmanager
+    def _tools_word(self) -> Iterator[None]:
+        """A tool's own word that it failed, as what the configuration says that it means.
+
+        Raises:
+            Rejected: it certainly did not happen.
+            Unanswered: nobody knows from that.
+        """
+        try:
+            yield
+        except ToolFailed as error:
+            if self.how.rejected_on_error:
+                raise Rejected(str(error)) from error
+            if isinstance(self.how, Effect) and (self.how.classify is not None or _names(self.how, error)):
+                raise  # which judges it
+            log.warning(
+                "tool %r answered that it failed: %s. Nobody can tell from that whether it happened, so it is treated as unknown. If an "
+                "error result of this tool means that it certainly did not happen, configure rejected_on_error for it.",
+                self.name,
+                text_of(error)[:300],
+            )
+            raise Unanswered(f"the tool answered that it failed: {error}") from error
 
 
 def ask_facts(effect: EffectFunction[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -259,6 +282,7 @@ def _of_python(name: str, how: Effect) -> tuple[dict[str, Any], dict[str, Asked]
         role: by_name(getattr(how, role), role=role, tool=name) for role in roles if getattr(how, role) is not None
     }
     options: dict[str, Any] = {
+        "rejected_on": how.rejected_on,
         "not_sent_on": how.not_sent_on,
         "in_use_on": how.in_use_on,
         "classify": how.classify,
@@ -267,6 +291,11 @@ def _of_python(name: str, how: Effect) -> tuple[dict[str, Any], dict[str, Asked]
     if how.expect is not None:
         options["expect"] = conditions(how.expect)
     return options, parts
+
+
+def _names(how: Effect, error: ToolFailed) -> bool:
+    """Whether an `Effect` itself says what this exception means."""
+    return any(isinstance(error, kinds) for kinds in (how.rejected_on, how.not_sent_on, how.in_use_on))
 
 
 def _callback(asked: Asked, role: str) -> Callable[..., Any]:

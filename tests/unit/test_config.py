@@ -12,6 +12,7 @@ import pytest
 
 from interlock import ConfigurationError
 from interlock.config import json_schema, load
+from interlock.tools import protect
 
 REFUND: dict[str, Any] = {
     "tools": {
@@ -92,10 +93,15 @@ def test_dict_json_and_toml_are_the_same(tmp_path: Path) -> None:
             "arguments.a.literl is no option; did you mean 'literal'?",
         ),
         (changed("premises", fields=["refund..total"]), "'refund..total' is no path"),
-        (changed("premises", fields=[]), "fields: Dictionary should have at least 1 item"),
-        (changed(key=[]), "key: List should have at least 1 item"),
+        (changed("premises", fields=[]), "fields: it is empty; name at least one"),
+        (changed(key=[]), "key: it is empty; name at least one"),
         (changed(window="a week"), "is no time"),
-        (changed(dedupes="yes"), "dedupes: Input should be a valid boolean"),
+        (changed(dedupes="yes"), "dedupes: give true or false, not 'yes'"),
+        (changed(dedupes=1), "dedupes: give true or false, not 1"),
+        (changed(idempotency_argument=5), "idempotency_argument: give a text, not 5"),
+        (changed(lookup="find_refund"), "lookup: give an object, not 'find_refund'"),
+        (changed(timeout=[3]), "timeout: give a number, not [3]"),
+        (changed(binds=5), "binds: give a list, not 5"),
         ({}, "tools is missing"),
         ([], "it holds list"),
     ],
@@ -147,3 +153,17 @@ def test_published_schema_is_the_schema(root: Path) -> None:
 def _directory(path: Path) -> Path:
     path.mkdir()
     return path
+
+
+def test_a_single_argument_is_a_key_as_it_stands() -> None:
+    """`"key": "order_id"` is the list of that one argument; it is no pattern, which the door of every wrapper then refuses."""
+    tools: dict[str, Any] = {
+        "create_refund": lambda order_id, reference: None,
+        "get_order": lambda order_id: None,
+        "find_refund": lambda reference: None,
+    }
+    assert load(changed(key="order_id")) == load(changed(key=["order_id"]))
+    with pytest.raises(
+        ConfigurationError, match=r"key names 'refund:\{order_id\}', which 'create_refund' does not take"
+    ):
+        protect(tools, changed(key="refund:{order_id}"))

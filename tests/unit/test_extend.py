@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock import Budget, ConfigurationError, Interlock, JournalError, matches
+from interlock import Budget, ConfigurationError, Interlock, JournalError, Status, Verdict, matches
 from interlock.extend import Effect, Parameters, ProtectedTools, ToolFailed, ToolGate
 
 CONFIG: dict[str, Any] = {
@@ -293,13 +293,39 @@ def test_binds_lets_the_rest_differ(service: Service, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rejected", "code"), [(False, "AMBIGUOUS"), (True, "FAILED:rejected")])
-def test_error_result_of_a_tool(rejected: bool, code: str, service: Service, tmp_path: Path) -> None:
-    """A tool's error result leaves the fate unknown, unless it is declared to mean that nothing happened."""
+def test_error_result_of_a_tool(
+    rejected: bool, code: str, service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tool's error result leaves the fate unknown, unless it is declared to mean that nothing happened.
+
+    The log says in one line which option declares it: an answer is no crash, and needs no traceback.
+    """
     service.fails = ToolFailed("card declined")
     with gate(service, tmp_path, config(lookup=None, rejected_on_error=rejected)) as tools:
         answer = tools.call("create_refund", CALL)
     assert str(answer.outcome) == code
     assert ("card declined" in answer.message) is rejected
+    logged = [record for record in caplog.records if "card declined" in record.getMessage()]
+    assert all(record.exc_info is None for record in logged)
+    assert ["rejected_on_error" in record.getMessage() for record in logged] == ([] if rejected else [True])
+    assert not any("rejected_on=" in record.getMessage() for record in logged)
+
+
+def test_an_effect_may_judge_an_error_result_itself(service: Service, tmp_path: Path) -> None:
+    """What an `Effect` says of `ToolFailed`, by its type or by a function that sees what the tool answered, stands."""
+    service.fails = ToolFailed({"code": "declined"})
+
+    def judge(error: BaseException) -> Verdict | None:
+        return Verdict.REJECTED if isinstance(error, ToolFailed) and error.result["code"] == "declined" else None
+
+    for number, how in enumerate(
+        (
+            Effect(key=lambda order_id: order_id, classify=judge),
+            Effect(key=lambda order_id: order_id, rejected_on=ToolFailed),
+        )
+    ):
+        with gate(service, tmp_path / str(number), {"create_refund": how}) as tools:
+            assert tools.call("create_refund", CALL).outcome.status is Status.FAILED
 
 
 def test_context_reaches_the_tools_and_never_the_record(service: Service, tmp_path: Path) -> None:
