@@ -9,7 +9,7 @@ from dbos import DBOS
 from shop import Shop
 
 from interlock import Interlock
-from interlock.dbos import launch, run_effect
+from interlock.integrations.dbos import launch, run_effect
 
 SEEN = 0  # the refunded total that the decision was made on, kept by the hand-written step
 

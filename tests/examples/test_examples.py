@@ -26,6 +26,7 @@ ENDS_WITH = {
     "openai_runner": "refunded exactly once: 2 of 2",
     "fastmcp": "refunded exactly once: 2 of 2",
     "temporal": "refunded exactly once: 2 of 2",
+    "dbos": "refunded exactly once: 2 of 2",
     "restate": "refunded exactly once: 2 of 2",
     "mail": "mails that left: ['ada', 'bob']",
 }
