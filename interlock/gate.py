@@ -19,7 +19,7 @@ import contextvars
 import heapq
 import inspect
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -70,9 +70,6 @@ RECOVER_AT_ONCE = 16
 """How many effects `arecover` works on at the same time."""
 
 Answer = Landed | NotLanded | Unclear
-
-_OF_A_SEND = frozenset({Dispatch, Send, Append})
-"""The steps before or after which there is something to note about a send of this process."""
 
 
 class Runner:
@@ -343,18 +340,22 @@ class _Call:
 
     def perform(self, step: Step) -> Any:
         """Do what a step asks for, in this thread."""
-        if type(step) not in _OF_A_SEND and not self._crash_at:
-            return self._do(step)
-        self._before(step)
-        answer = self._do(step)
-        self._after(step, answer)
+        kind = type(step)
+        if self._crash_at:
+            self._maybe_crash("before", kind)
+        answer = _DOES[kind](self, step)
+        if self._crash_at:
+            self._maybe_crash("after", kind)
         return answer
 
     async def aperform(self, step: Step) -> Any:
         """Do what a step asks for, without blocking the event loop."""
-        self._before(step)
+        kind = type(step)
+        if self._crash_at:
+            self._maybe_crash("before", kind)
         answer = await self._ado(step)
-        self._after(step, answer)
+        if self._crash_at:
+            self._maybe_crash("after", kind)
         return answer
 
     def finish(self) -> None:
@@ -365,39 +366,43 @@ class _Call:
                 self.runner.keep_unrecorded(self._claimed, self._landed)
             self.runner.journal.end_send(effect_id, n, answered=False, in_flight=self._sent)
 
-    def _before(self, step: Step) -> None:
-        if self._crash_at:
-            self._maybe_crash("before", step)
-        if type(step) is Dispatch:
-            effect_id, entries = step.history
-            n = len(entries) + len(step.drafts) - 1
-            self._claim = effect_id, n
-            self._sent = False
-            self.runner.journal.begin_send(effect_id, n)
-        elif type(step) is Send:
-            self._sent = True
+    def _maybe_crash(self, when: str, kind: type) -> None:
+        if self._crash_at == f"{when}_{STEP_NAMES[kind]}":
+            self._claim = None
+            self.runner.journal.abandon()
+            raise SimulatedCrash(f"simulated death of this worker at {self._crash_at}; make a new Interlock to recover")
 
-    def _after(self, step: Step, answer: Any) -> None:
-        if self._crash_at:
-            self._maybe_crash("after", step)
-        kind = type(step)
-        if kind is Dispatch:
-            self._claimed = answer if type(answer) is History else None
-            if self._claimed is None:
-                self._release(answered=True)
-        elif kind is Append:
-            if answer is not None and self._claim is not None:
-                self._release(answered=True)
-        elif kind is Send:
-            if type(answer) is Landed:
-                self._landed = answer
-            elif type(answer) is Unclear and answer.still_running:
-                self._claim = None
-            else:
-                # This send is over, whatever is made of it: what recovers the effect now, here or elsewhere, must see so.
-                # A clear refusal also says that nothing of this request is still on its way.
-                self._sent = type(answer) is not NotLanded
-                self._release(answered=False)
+    # --- what is noted of a send -------------------------------------------------------------------------------------
+
+    def _announce(self, step: Dispatch) -> None:
+        effect_id, entries = step.history
+        n = len(entries) + len(step.drafts) - 1
+        self._claim = effect_id, n
+        self._sent = False
+        self.runner.journal.begin_send(effect_id, n)
+
+    def _note_dispatch(self, answer: History | OverLimit | None) -> None:
+        self._claimed = answer if type(answer) is History else None
+        if self._claimed is None:
+            self._release(answered=True)
+
+    def _note_append(self, answer: History | OverLimit | None) -> None:
+        if answer is not None and self._claim is not None:
+            self._release(answered=True)
+
+    def _note_send(self) -> None:
+        self._sent = True
+
+    def _note_answer(self, answer: Answer) -> None:
+        if type(answer) is Landed:
+            self._landed = answer
+        elif type(answer) is Unclear and answer.still_running:
+            self._claim = None
+        else:
+            # This send is over, whatever is made of it: what recovers the effect now, here or elsewhere, must see so.
+            # A clear refusal also says that nothing of this request is still on its way.
+            self._sent = type(answer) is not NotLanded
+            self._release(answered=False)
 
     def _release(self, *, answered: bool) -> None:
         assert self._claim is not None
@@ -408,58 +413,86 @@ class _Call:
         self._claim = None
         self._landed = None
 
-    def _maybe_crash(self, when: str, step: Step) -> None:
-        if self._crash_at == f"{when}_{STEP_NAMES[type(step)]}":
-            self._claim = None
-            self.runner.journal.abandon()
-            raise SimulatedCrash(f"simulated death of this worker at {self._crash_at}; make a new Interlock to recover")
+    # --- in this thread ----------------------------------------------------------------------------------------------
 
-    def _do(self, step: Step) -> Any:
-        journal, target = self.runner.journal, self.target
-        match step:
-            case Load():
-                return self.runner.load(step.effect_id, presume=step.presume)
-            case Append():
-                return journal.append(step.history, step.drafts)
-            case Dispatch():
-                try:
-                    return journal.append(step.history, step.drafts, guards=step.guards)
-                except Denied as denied:
-                    return OverLimit(denied.shortfalls)
-                except JournalError:
-                    if self.runner.is_told(step.history):
-                        return None
-                    raise
-            case Send():
-                try:
-                    return self._landing(resolve(target.send(step.payload, step.idempotency_key)), step)
-                except Exception as error:  # noqa: BLE001 - every exception is classified, none is swallowed into "absent"
-                    return self._classified(error)
-            case Probe():
-                return self.runner.sighting(step)
-            case ReadFacts():
-                return _read(resolve(target.read_facts(step.payload, step.idempotency_key)), target, step)
-            case ReadBudgets():
-                return resolve(target.read_budgets(step.payload, step.idempotency_key))
-            case Authorize():
-                return resolve(target.is_allowed(step.payload, step.idempotency_key))
-            case LookUp():
-                try:
-                    return _seen(resolve(target.look_up(step.payload, step.idempotency_key)), target, step)
-                except Exception as error:  # noqa: BLE001 - a look-up that fails is not absence
-                    return _lookup_failed(error)
-            case Wait():
-                return self.runner.clock.sleep(step.seconds)
+    def _load(self, step: Load) -> History:
+        return self.runner.load(step.effect_id, presume=step.presume)
+
+    def _append(self, step: Append) -> History | None:
+        written = self.runner.journal.append(step.history, step.drafts)
+        self._note_append(written)
+        return written
+
+    def _dispatch(self, step: Dispatch) -> History | OverLimit | None:
+        self._announce(step)
+        claimed: History | OverLimit | None
+        try:
+            claimed = self.runner.journal.append(step.history, step.drafts, guards=step.guards)
+        except Denied as denied:
+            claimed = OverLimit(denied.shortfalls)
+        except JournalError:
+            if not self.runner.is_told(step.history):
+                raise
+            claimed = None
+        self._note_dispatch(claimed)
+        return claimed
+
+    def _send(self, step: Send) -> Answer:
+        self._note_send()
+        answer = self._answer(step)
+        self._note_answer(answer)
+        return answer
+
+    def _answer(self, step: Send) -> Answer:
+        try:
+            return self._landing(resolve(self.target.send(step.payload, step.idempotency_key)), step)
+        except Exception as error:  # noqa: BLE001 - every exception is classified, none is swallowed into "absent"
+            return self._classified(error)
+
+    def _probe(self, step: Probe) -> Sighting:
+        return self.runner.sighting(step)
+
+    def _read_facts(self, step: ReadFacts) -> Any:
+        return _read(resolve(self.target.read_facts(step.payload, step.idempotency_key)), self.target, step)
+
+    def _read_budgets(self, step: ReadBudgets) -> Any:
+        return resolve(self.target.read_budgets(step.payload, step.idempotency_key))
+
+    def _authorize(self, step: Authorize) -> Any:
+        return resolve(self.target.is_allowed(step.payload, step.idempotency_key))
+
+    def _look_up(self, step: LookUp) -> Seen:
+        try:
+            return _seen(resolve(self.target.look_up(step.payload, step.idempotency_key)), self.target, step)
+        except Exception as error:  # noqa: BLE001 - a look-up that fails is not absence
+            return _lookup_failed(error)
+
+    def _wait(self, step: Wait) -> None:
+        self.runner.clock.sleep(step.seconds)
+
+    # --- on an event loop --------------------------------------------------------------------------------------------
 
     async def _ado(self, step: Step) -> Any:
         target = self.target
         match step:
-            case Load() | Probe():
-                return self._do(step)
-            case Append() | Dispatch():
-                return await self._uninterrupted(step)
+            case Load():
+                return self._load(step)
+            case Probe():
+                return self._probe(step)
+            case Append():
+                written = await self._uninterrupted(step)
+                self._note_append(written)
+                return written
+            case Dispatch():
+                self._announce(step)
+                claimed = await self._uninterrupted(step)
+                self._note_dispatch(claimed)
+                return claimed
             case Send():
-                return await self._asend(step)
+                self._note_send()
+                answer = await self._asend(step)
+                self._note_answer(answer)
+                return answer
             case ReadFacts():
                 return _read(await self._acall("premises", target.read_facts, step), target, step)
             case ReadBudgets():
@@ -503,7 +536,8 @@ class _Call:
             if not task.done():
                 await asyncio.wait({task})
             if not task.cancelled() and task.exception() is None:
-                self._after(step, task.result())
+                note = self._note_append if type(step) is Append else self._note_dispatch
+                note(task.result())
             raise
 
     async def _asend(self, step: Send) -> Answer:
@@ -547,7 +581,7 @@ class _Call:
             if not answer.set_running_or_notify_cancel():
                 return
             try:
-                answer.set_result(self._do(step))
+                answer.set_result(self._answer(step))
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits, or reported when it ends
                 answer.set_exception(error)
 
@@ -587,6 +621,21 @@ class _Call:
             exc_info=error,
         )
         return Unclear(detail)
+
+
+_DOES: Mapping[type, Callable[[_Call, Any], Any]] = {
+    Load: _Call._load,
+    ReadFacts: _Call._read_facts,
+    Authorize: _Call._authorize,
+    ReadBudgets: _Call._read_budgets,
+    Append: _Call._append,
+    Dispatch: _Call._dispatch,
+    Send: _Call._send,
+    LookUp: _Call._look_up,
+    Probe: _Call._probe,
+    Wait: _Call._wait,
+}
+"""What does a step in this thread."""
 
 
 def _read(facts: Any, target: Target, step: ReadFacts) -> Any:

@@ -443,7 +443,7 @@ class World:
         is_cut_off = self._is_cut_off(state, index, worker)
         check_send(state, name, step, is_cut_off=is_cut_off)
         call = self._call(index, worker, name)
-        call._before(step)
+        call._note_send()
         number = state.requests + 1
         limit = self._deadline(step) if is_cut_off else state.now + self._timeout
         request = Request(
@@ -518,7 +518,7 @@ class World:
             call = self._call(index, worker, name)
             step = self.runs[worker.node].step
             assert isinstance(step, Send)
-            call._after(step, answer)
+            call._note_answer(answer)
             state = self._saved(state, index, worker._replace(heard=worker.heard or answer is LANDED))
             return self._answered(state, index, answer)
         # What `gate.Runner.adopt` does when the task ends.

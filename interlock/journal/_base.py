@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple, final
 
 from pydantic_core import to_json
@@ -71,6 +71,7 @@ class Prepared(NamedTuple):
         expected_head: hash of the last entry the writer has read, empty for an unknown effect. The condition.
         entries: the new entries, in order, with their bytes and hashes.
         is_open: whether the effect still needs somebody after this write.
+        sends: whether its writer sends once this is written: the last entry is DISPATCHED.
         guards: further conditions; a backend that does not know a guard's kind must raise, never ignore it.
         releases: (budget key, amount) of each reservation that this write ends. Stored with the entries, or not at all.
         reserves: likewise those that it begins, with or without a guard: what landed after all holds its budget, room or not.
@@ -82,6 +83,7 @@ class Prepared(NamedTuple):
     expected_head: str
     entries: tuple[Entry, ...]
     is_open: bool
+    sends: bool = False
     guards: tuple[Guard, ...] = ()
     releases: tuple[tuple[str, int], ...] = ()
     reserves: tuple[tuple[str, int], ...] = ()
@@ -130,7 +132,7 @@ class Verification(NamedTuple):
 
 def link_hash(previous: str, entry_hash: str) -> str:
     """The journal-wide link: SHA-256 over the previous link and this entry's hash (both as hex text)."""
-    return hashlib.sha256((previous + entry_hash).encode("ascii")).hexdigest()
+    return sha256((previous + entry_hash).encode("ascii")).hexdigest()
 
 
 def read_entry(body: bytes, stored_hash: str, *, expected_prev: str | None) -> Entry:
@@ -145,7 +147,7 @@ def read_entry(body: bytes, stored_hash: str, *, expected_prev: str | None) -> E
         JournalCorrupt: the bytes are not those that were hashed, or do not follow the entry before.
         JournalTooNew: a later version wrote them.
     """
-    if hashlib.sha256(body).hexdigest() != stored_hash:
+    if sha256(body).hexdigest() != stored_hash:
         raise JournalCorrupt(
             f"an entry's bytes do not match its hash {stored_hash[:12]}: the journal was damaged or edited. "
             "Nothing was sent. Run `gate.journal.verify()`, and restore the journal from a copy that verifies."
@@ -182,10 +184,11 @@ def read_entry(body: bytes, stored_hash: str, *, expected_prev: str | None) -> E
     return entry
 
 
-def _holds_budgets(entries: Sequence[Entry]) -> bool:
-    for entry in entries:  # noqa: SIM110 - for every write, and a generator takes twice as long
-        if _HOLDS in entry.data:
-            return True
+def _holds_budgets(known: Sequence[Entry], entries: Sequence[Entry]) -> bool:
+    for some in (known, entries):
+        for entry in some:
+            if _HOLDS in entry.data:
+                return True
     return False
 
 
@@ -503,12 +506,13 @@ class Journal(abc.ABC):
                     "data": data,
                 }
             )
-            prev = hashlib.sha256(body).hexdigest()
+            prev = sha256(body).hexdigest()
             entries.append(Entry(effect_id, n, kind, at, worker, data, body, prev))
             before = kind
             n += 1
-        prepared = Prepared(effect_id, name, head, tuple(entries), before in OPEN, tuple(guards))
-        return self._with_budgets(history, prepared) if guards or _holds_budgets((*known, *entries)) else prepared
+        sends = before is Kind.DISPATCHED
+        prepared = Prepared(effect_id, name, head, tuple(entries), sends or before in OPEN, sends, tuple(guards))
+        return self._with_budgets(history, prepared) if guards or _holds_budgets(known, entries) else prepared
 
     @staticmethod
     def _with_budgets(history: History, prepared: Prepared) -> Prepared:

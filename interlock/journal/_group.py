@@ -1,12 +1,15 @@
 """Group commit: concurrent writes share one transaction and one fsync, without a thread of its own.
 
     A  leads: commits [A] ------------ fsync --> done, hands on to B
-    B     waits ................................ leads: commits [B, C, D] --- fsync --> done
-    C        waits ................................................................... done
-    D           waits ................................................................ done
+    B     waits ................................ leads: commits [B, C, D] --- fsync --> done, wakes C
+    C        waits ................................................................... done, wakes D
+    D           waits ................................................................ done, hands on to whoever came since
 
 Whoever comes while nobody leads, leads; the others wait, and the first of them leads the next batch, which holds all that came
 meanwhile. A lone writer pays no hand-over. Knows nothing of SQL.
+
+Those of a batch go on one after the other, each woken by the one before, and only then does the next one lead. Woken all at once, they
+wait for the interpreter's lock instead, each a second time and each in the way of all others, and the next batch starts with few in it.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from interlock.errors import JournalError, JournalUnavailable
@@ -29,12 +33,14 @@ Result = bool | Exception
 class _Request:
     """One write and who waits for it."""
 
-    __slots__ = ("_done", "_future", "is_leader", "prepared", "result")
+    __slots__ = ("_done", "_future", "batch", "is_gone", "is_leader", "prepared", "result")
 
     def __init__(self, prepared: Prepared, future: asyncio.Future[bool] | None = None) -> None:
         self.prepared = prepared
         self.result: Result | None = None
         self.is_leader = False
+        self.batch: _Batch | None = None
+        self.is_gone = False
         self._future = future
         self._done = threading.Lock()
         if future is None:
@@ -68,6 +74,36 @@ class _Request:
             future.set_result(bool(result))
 
 
+class _Batch:
+    """Those who wait for one commit that is over, and go on one after the other.
+
+    Args:
+        waiting: the requests of other threads, in order.
+        lock: what guards the queue.
+        then: called once, when the last has been woken.
+    """
+
+    __slots__ = ("_lock", "_then", "_waiting")
+
+    def __init__(self, waiting: Iterable[_Request], lock: threading.Lock, then: Callable[[], None]) -> None:
+        self._waiting = deque(waiting)
+        self._lock = lock
+        self._then: Callable[[], None] | None = then
+
+    def pass_on(self) -> None:
+        """Wake the next one. Each that is woken calls this first thing."""
+        with self._lock:
+            while self._waiting:
+                request = self._waiting.popleft()
+                if not request.is_gone:
+                    request.batch = self
+                    request.wake()
+                    return
+            then, self._then = self._then, None
+        if then is not None:
+            then()
+
+
 class GroupCommit:
     """Turns single writes into batches.
 
@@ -91,7 +127,11 @@ class GroupCommit:
         Raises:
             Exception: what `commit` gave for it.
         """
-        if self._lead_alone():
+        with self._lock:
+            is_alone = not (self._is_led or self._is_closed)
+            if is_alone:
+                self._is_led = True
+        if is_alone:  # most writes: no queue, nobody to wake
             try:
                 (result,) = self._commit((prepared,))
             finally:  # an interrupt (Ctrl-C) must not leave the others waiting for ever
@@ -104,6 +144,8 @@ class GroupCommit:
         if not leads:
             try:
                 request.wait()
+                if request.batch is not None:
+                    request.batch.pass_on()
             except BaseException:  # interrupted; if a batch holds the write, it may happen all the same
                 self._leave(request)
                 raise
@@ -175,14 +217,6 @@ class GroupCommit:
         else:
             following.wake()
 
-    def _lead_alone(self) -> bool:
-        """Lead with one write and no queue, if nobody leads: most writes come alone."""
-        with self._lock:
-            if self._is_led or self._is_closed:
-                return False
-            self._is_led = True
-        return True
-
     def _enter(self, request: _Request) -> bool:
         """Queue a request. True if it leads."""
         with self._lock:
@@ -193,12 +227,15 @@ class GroupCommit:
         return leads
 
     def _leave(self, request: _Request) -> None:
-        """A request that nobody waits for any more; if it was to lead, the next one does."""
+        """A request that nobody waits for any more; if it was to lead, or to wake another, that is still done."""
         with self._lock:
+            request.is_gone = True
             if request in self._queue:
                 self._queue.remove(request)
         if request.is_leader:
             self.hand_on()
+        elif request.batch is not None:
+            request.batch.pass_on()
 
     def _lead_elsewhere(self) -> None:
         try:
@@ -223,13 +260,14 @@ class GroupCommit:
     def _settle(self, batch: Sequence[_Request], results: Sequence[Result], own: _Request | None) -> None:
         for request, result in zip(batch, results, strict=True):
             request.result = result
-        self.hand_on()
         awaited: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
+        waiting: list[_Request] = []
         for request in batch:
             if request.loop is not None:
                 awaited.setdefault(request.loop, []).append(request)
             elif request is not own:
-                request.wake()
+                waiting.append(request)
+        _Batch(waiting, self._lock, self.hand_on).pass_on()
         for loop, requests in awaited.items():
             # Waking a loop costs a system call: once for all that it waits for.
             with contextlib.suppress(RuntimeError):  # it is closed: nobody waits any more, and the writes stand

@@ -13,8 +13,8 @@ Owns the texts of SQL for both and what is known of them; connections, waiting a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from interlock.effects import Kind
@@ -290,11 +290,12 @@ class Tail:
             if against is not None:
                 held.append(against)
                 continue
-            for *_, body, head in prepared.entries:
+            for entry in prepared.entries:
                 seq += 1
-                linked = hashlib.sha256((link + head).encode("ascii")).digest()  # as `link_hash`
+                head = entry.hash
+                linked = sha256((link + head).encode()).digest()  # as `link_hash`
                 link = linked.hex()
-                rows += (seq, effect_id, previous, body, bytes.fromhex(head), linked)
+                rows += (seq, effect_id, previous, entry.body, bytes.fromhex(head), linked)
                 previous = seq
             moved[effect_id] = (head, seq)
             held.append(True)

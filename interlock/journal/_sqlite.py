@@ -30,7 +30,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from interlock.effects import Kind
 from interlock.errors import (
     ConfigurationError,
     JournalCorrupt,
@@ -400,8 +399,10 @@ class SQLiteJournal(Journal):
     def _store(self, batch: Sequence[Prepared]) -> list[Result]:
         """Store a batch in one transaction; if that fails, each write alone, so that an error goes to its owner."""
         try:
-            if _dispatches(batch):
-                self._me.check_held()  # once for all of them
+            for prepared in batch:
+                if prepared.sends:
+                    self._me.check_held()  # once for all of them
+                    break
             return self._transaction(batch)
         except Exception as error:  # noqa: BLE001 - handed to the writers that wait for it
             is_anybodys = (
@@ -432,21 +433,26 @@ class SQLiteJournal(Journal):
     def _at_once(self, execute: Execute, tail: Tail, batch: Sequence[Prepared]) -> list[Result] | None:
         """Store a batch by one statement; None if somebody else has appended, or it takes more than one."""
         unknown = tail.unknown(batch)
-        # One that its writer takes for new is not looked up before it is written: the statement that writes it does both.
-        is_taken_for_new = bool(unknown) and len(batch) == 1 and not batch[0].expected_head
-        looked_up = _patiently(tail.look_up, execute, unknown) if unknown and not is_taken_for_new else {}
+        looked_up: dict[str, Head] = {}
+        insert = INSERT
+        if unknown:
+            if len(batch) == 1 and not batch[0].expected_head:
+                # One that its writer takes for new is not looked up before it is written: the statement that writes it does both.
+                insert = INSERT_IF_NEW
+            else:
+                looked_up = _patiently(tail.look_up, execute, unknown)
         planned = tail.plan(batch, looked_up)
         rows = planned.rows
-        statement = (INSERT_IF_NEW if is_taken_for_new else INSERT).text(rows)
+        statement = insert.text(rows)
         if statement is None or False in planned.held:
             return None
-        if is_taken_for_new:
+        if insert is INSERT_IF_NEW:
             rows += unknown
         try:
             written = _patiently(execute, statement, rows)
         except sqlite3.IntegrityError:  # their numbers are taken
             return None
-        if is_taken_for_new and not written.rowcount:
+        if insert is INSERT_IF_NEW and not written.rowcount:
             return [False]
         tail.advance(planned)
         return planned.held
@@ -616,16 +622,6 @@ class SQLiteJournal(Journal):
             with contextlib.suppress(ValueError, KeyError, TypeError):  # damage is told where that effect is read
                 workers.add(json.loads(body)["by"])
         return workers
-
-
-def _dispatches(batch: Sequence[Prepared]) -> bool:
-    """Whether somebody will send once this is written."""
-    for prepared in batch:
-        if prepared.is_open:
-            for entry in prepared.entries:
-                if entry.kind is Kind.DISPATCHED:
-                    return True
-    return False
 
 
 def _has_more_to_write(batch: Sequence[Prepared]) -> bool:

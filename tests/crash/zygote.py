@@ -58,18 +58,18 @@ def live(act: Callable[[], str], out: Path, *, point: str = "") -> bool:
     child = os.fork()
     if child == 0:
         try:
-            do = interlock.gate._Call._do
+            perform = interlock.gate._Call.perform
 
             def dying(call: Any, step: Any) -> Any:
                 name = STEP_NAMES[type(step)]
                 if point == f"before_{name}":
                     os.kill(os.getpid(), signal.SIGKILL)
-                answer = do(call, step)
+                answer = perform(call, step)
                 if point == f"after_{name}":
                     os.kill(os.getpid(), signal.SIGKILL)
                 return answer
 
-            interlock.gate._Call._do = dying  # type: ignore[method-assign]
+            interlock.gate._Call.perform = dying  # type: ignore[method-assign]
             out.write_text(act())
             os._exit(0)
         finally:

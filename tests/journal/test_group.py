@@ -84,6 +84,40 @@ def test_a_waiter_that_is_interrupted_as_it_should_lead_hands_on() -> None:
     assert group.try_lead()
 
 
+@pytest.mark.parametrize("when", ["while it is written", "once it is woken"])
+def test_a_waiter_that_is_interrupted_does_not_hold_up_the_rest_of_its_batch(when: str) -> None:
+    """Those of a batch are woken one by the other; one that is interrupted meanwhile still lets the next one go on, and others lead."""
+    disk = _Disk()
+    group = GroupCommit(disk.commit)
+    disk.goes_on.clear()
+    threads = [_start(group, "first")]
+    assert disk.is_writing.wait(30)
+    threads.append(_start(group, "leader"))
+    _queued(group, 1)
+    interrupted = _Request(_prepared("interrupted"))
+    assert not group._enter(interrupted)
+    threads.append(_start(group, "follower"))
+    _queued(group, 3)
+    if when == "while it is written":
+        store = group._commit
+
+        def interrupt(batch: Sequence[Prepared]) -> list[bool | Exception]:
+            group._leave(interrupted)  # what `write` does when its wait is interrupted
+            return store(batch)
+
+        group._commit = interrupt
+    disk.goes_on.set()
+    if when == "once it is woken":
+        assert interrupted._done.acquire(timeout=30)
+        assert not group.try_lead()  # not before the follower has been woken
+        group._leave(interrupted)
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert disk.batches == [["first"], ["leader", "interrupted", "follower"]]
+    assert group.try_lead()
+
+
 def test_whoever_must_keep_commits_away_is_next() -> None:
     """A fork waits for the batch under way and not for the queue behind it, however full that stays."""
     disk = _Disk()
