@@ -34,7 +34,7 @@ class Engine(ABC):
 
     Import `gated` only in a worker whose `job.arm` is "interlock": no other arm pays for the gate's import. A worker's main calls
     `live_with_supervisor()`, `log.mute()` (of `benchmarks.harness`) and `gc.disable()`. A server of the engine's is run by
-    `engines.server.Server`, which ends it with the harness, however that ends.
+    `benchmarks.harness.server.Server`, which ends it with the harness, however that ends.
 
     Details that every arm's answer may carry, if the engine can tell (`answer.details`): `attempts`, the engine's own count for the
     second step, which then stands in the cell instead of the number of worker processes; `engine_ids`, a flat object of the

