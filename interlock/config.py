@@ -349,11 +349,11 @@ def load(source: ToolsConfig | Mapping[str, Any] | str | os.PathLike[str]) -> To
     return _checked(_read(Path(source)), str(source))
 
 
-def instead_of(name: str, choices: Iterable[str], *, there_are: str = "there are") -> str:
+def instead_of(name: str, choices: Iterable[str], *, there_are: str = "there are", end: str = ".") -> str:
     """The half sentence that helps with a name that does not exist: the one that was probably meant, or what there is."""
     known = list(choices)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"{there_are}: {', '.join(known) or 'none'}"
+    return f"did you mean {close[0]!r}?" if close else f"{there_are}: {', '.join(known) or 'none'}{end}"
 
 
 def json_schema() -> dict[str, Any]:
@@ -410,7 +410,7 @@ def _problems(error: ValidationError) -> Iterator[str]:
         location = found["loc"]
         place = ".".join(str(step) for at, step in enumerate(location) if not _is_tag(location, at))
         if found["type"] == "extra_forbidden":
-            yield f"{place} is no option; {instead_of(str(location[-1]), _model_at(location[:-1]).model_fields)}"
+            yield f"{place} is no option; {instead_of(str(location[-1]), _model_at(location[:-1]).model_fields, end='')}"
         elif found["type"] == "missing":
             yield f"{place} is missing"
         else:

@@ -320,10 +320,9 @@ class _Function:
         fitted = {name: value for name, value in given.items() if name not in own}
         unknown = [name for name in fitted if name not in self.names] if not self.takes_any else []
         if unknown:
-            hint = instead_of(
-                str(unknown[0]), [own_name for own_name in self.names if own_name not in own], there_are="it has"
-            )
-            raise BadInput(f"{self.name} has no argument {unknown[0]!r}; {hint}" + ("" if hint.endswith("?") else "."))
+            own_names = [name for name in self.names if name not in own]
+            hint = instead_of(str(unknown[0]), own_names, there_are="it has")
+            raise BadInput(f"{self.name} has no argument {unknown[0]!r}; {hint}")
         for name in self.names:
             if name in fitted or name in own:
                 continue

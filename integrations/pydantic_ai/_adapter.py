@@ -33,8 +33,8 @@ from pydantic_ai.toolsets import (
 )
 from pydantic_ai.usage import RunUsage
 
-from interlock import ConfigurationError, NotSent
-from interlock.extend import Answer, Parameters, ToolFailed, ToolGate, without_argument
+from interlock import BadInput, ConfigurationError, NotSent
+from interlock.extend import Answer, Parameters, ToolFailed, ToolGate, not_taken, without_argument
 
 Proceed = Callable[[dict[str, Any]], Awaitable[Any]]
 """The rest of the framework's chain, down to the tool itself; takes the arguments."""
@@ -108,6 +108,15 @@ class ToolEntrance:
             return await self._in_run(arguments, live)
         result = await self.tool.function_schema.call(self._typed(arguments), self._context(live))
         return as_data(result)
+
+    def changed_since_shown(self, shown: Any, args: Mapping[str, Any]) -> list[str]:
+        """The arguments that are not what was shown to the person who approved the call: a hook changed them after that."""
+        given = pydantic_core.from_json(shown) if isinstance(shown, str | bytes) else dict(shown or {})
+        typed: Any = self.tool.function_schema.validator.validate_json(pydantic_core.to_json(given))
+        single = getattr(self.tool.function_schema, "single_arg_name", None)
+        whole = typed if single is None or (isinstance(typed, Mapping) and single in typed) else {single: typed}
+        meant, now = ({name: as_json(value) for name, value in one.items()} for one in (whole, args))
+        return sorted(name for name in meant.keys() | now.keys() if meant.get(name, NO_DEPS) != now.get(name, NO_DEPS))
 
     async def _in_run(self, arguments: Mapping[str, Any], live: LiveCall) -> Any:
         live.sent = dict(arguments)
@@ -203,12 +212,12 @@ class Door:
     ) -> None:
         self.decision = decision
         self._asking: set[str] = set()
-        entrances = {name: ToolEntrance(name, tool, deps) for name, tool in tools.items()}
+        self._entrances = entrances = {name: ToolEntrance(name, tool, deps) for name, tool in tools.items()}
         self.gate = ToolGate(
             config,
             tools={name: entrance.call for name, entrance in entrances.items()},
             journal=journal,
-            parameters={name: Parameters.of_schema(tool.function_schema.json_schema) for name, tool in tools.items()},
+            parameters={name: Parameters.of_schema(_schema_of(tool)) for name, tool in tools.items()},
         )
         try:
             for name, tool in tools.items():
@@ -226,7 +235,14 @@ class Door:
             )
 
     async def call(
-        self, name: str, args: Mapping[str, Any], ctx: RunContext[Any], proceed: Proceed, *, seen: bool
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        ctx: RunContext[Any],
+        proceed: Proceed,
+        *,
+        seen: bool,
+        shown: Any = None,
     ) -> Any:
         """One call of a gated tool.
 
@@ -236,6 +252,7 @@ class Door:
             ctx: the framework's context of the call.
             proceed: the rest of the framework's chain.
             seen: whether the chain says when it comes to the tool itself.
+            shown: the arguments as they were shown to whoever approved the call; None where the chain does not tell.
 
         Returns:
             What the framework takes as the tool's result.
@@ -245,6 +262,11 @@ class Door:
             Exception: what the framework takes as the tool's own word: an approval that is needed, a correction, a final failure.
         """
         live = LiveCall(tool=name, ctx=ctx, args=args, proceed=proceed, entered=False if seen else None)
+        if ctx.tool_call_approved and shown is not None:
+            changed = self._entrances[name].changed_since_shown(shown, args)
+            if changed:
+                said = f"{', '.join(changed)} was changed after a person had approved the call; what was not shown is not sent"
+                return give(not_taken(name, BadInput(said)), live)
         decision = decision_of(ctx) if self.decision is None else self.decision(ctx)
         payload = {argument: as_json(value) for argument, value in args.items()}
         answer = await self.gate.acall(
@@ -351,6 +373,15 @@ def as_json(value: Any) -> Any:
 def as_data(result: Any) -> Any:
     """What of a tool's result goes on the record: what the model sees of it."""
     return as_json(result.return_value if isinstance(result, ToolReturn) else result)
+
+
+def _schema_of(tool: Tool[Any]) -> dict[str, Any]:
+    """What a tool takes. The framework shows one that takes a single model by that model's fields, and calls it by its argument."""
+    schema = tool.function_schema
+    single = getattr(schema, "single_arg_name", None)
+    if single is None:
+        return schema.json_schema
+    return {"type": "object", "properties": {single: schema.json_schema}, "required": [single]}
 
 
 def named_tools(given: Any) -> dict[str, Tool[Any]]:

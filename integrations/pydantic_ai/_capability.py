@@ -121,7 +121,7 @@ class InterlockCapability(Recoverable, AbstractCapability[Any]):
             return await handler(args)
         if door.is_to_be_asked(call.tool_name, ctx) or asks_for_approval(call.tool_name, tool_def, args, ctx):
             raise await door.ask(call.tool_name, args, ctx)
-        return await door.call(call.tool_name, args, ctx, handler, seen=self._hooks_inside)
+        return await door.call(call.tool_name, args, ctx, handler, seen=self._hooks_inside, shown=call.args)
 
     async def before_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]

@@ -213,7 +213,7 @@ def facts_seen(
 def _known(name: str, why: str, tools: Mapping[str, ToolCall]) -> None:
     if name not in tools:
         what = f"{why} asks the tool {name!r}, which" if why else f"the configuration gates the tool {name!r}, which"
-        raise ConfigurationError(f"{what} was not handed over; {instead_of(name, tools)}.")
+        raise ConfigurationError(f"{what} was not handed over; {instead_of(name, tools)}")
 
 
 def _needs_id(how: ToolConfig | Effect) -> bool:

@@ -77,7 +77,7 @@ def check_arguments(name: str, how: ToolConfig | Effect, of: Mapping[str, Parame
             step, choices = missing
             raise ConfigurationError(
                 f"tool {name!r}: {option} names {path!r}, which {tool!r} does not take; "
-                f"{instead_of(step, choices, there_are='it takes')}."
+                f"{instead_of(step, choices, there_are='it takes')}"
             )
     if isinstance(how, Effect) and own is not None and not own.takes_any:
         _check_callbacks(name, how, own)
@@ -92,7 +92,7 @@ def _check_callbacks(name: str, how: Effect, own: Parameters) -> None:
             if named not in offered | more:
                 raise ConfigurationError(
                     f"tool {name!r}: {role}= takes {named!r}, which is no argument of the tool; "
-                    f"{instead_of(named, own.names, there_are='it takes')}."
+                    f"{instead_of(named, own.names, there_are='it takes')}"
                 )
 
 
