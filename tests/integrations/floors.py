@@ -8,6 +8,7 @@ came of it to releases.json and docs/releases.md. `--newest` does the same with 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -91,7 +92,8 @@ def run(folders: tuple[str, ...], requirements: list[str], *, newest: bool) -> d
 
 def _did(command: list[Any]) -> bool:
     print("$", *(str(word) for word in command[1:]), flush=True)
-    return not subprocess.run(command, cwd=ROOT, check=False).returncode
+    # Worker processes of a test import the checkout, which is not installed there.
+    return not subprocess.run(command, cwd=ROOT, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode
 
 
 def _counts(report: Path) -> dict[str, Any]:

@@ -444,6 +444,7 @@ def test_resume_that_runs_it_all_again(tmp_path: Path, sent: list[Any], pay: Any
     first = desk.say()
     again = desk.say("go", invocation_id=first[-1].invocation_id)
     assert sent == [("881", 20)]
+    assert answers(again), "nothing was run again"
     assert all(answer == {"id": "p1"} for answer in answers(again))
 
 

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, ApprovalRequired, DeferredToolRequests, DeferredToolResults, ModelRetry, RunContext, Tool
+from pydantic import BaseModel
+from pydantic_ai import (
+    Agent,
+    ApprovalRequired,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ModelRetry,
+    RunContext,
+    Tool,
+    ToolApproved,
+)
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import CallDeferred
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
@@ -112,6 +122,56 @@ def test_hook_that_changes_arguments_after_the_judgement(place: Place) -> None:
     assert amounts in ([], [recorded]), (amounts, recorded, told)
     if not amounts:
         assert "changed amount" in told[0]
+
+
+@pytest.mark.parametrize("override", [None, {"order_id": "881", "amount": 15}], ids=["as asked", "edited"])
+@pytest.mark.parametrize("doubles", [False, True])
+def test_what_a_person_was_shown_is_what_is_sent(place: Place, doubles: bool, override: Any) -> None:
+    """pydantic-ai#6968: where a hook makes an approved call another one than was shown, nothing is sent."""
+
+    class Hook(AbstractCapability[Any]):
+        async def after_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+            return {**args, "amount": args["amount"] * (2 if doubles else 1)}
+
+    guard, tools = guarded(place, place.functions["create_refund"])
+    agent = Agent(
+        model([ToolCallPart("create_refund", '{"order_id": "881", "amount": "20"}', tool_call_id="call_1")]),
+        tools=[Tool(tools[0], requires_approval=True), *tools[1:]],
+        capabilities=[Hook(), guard],
+        output_type=[str, DeferredToolRequests],
+    )
+    paused = run(agent, "refund it")
+    (shown,) = paused.output.approvals
+    assert shown.args_as_dict()["amount"] == "20", "the question shows what the model wrote"
+    yes = DeferredToolResults(approvals={"call_1": ToolApproved(override_args=override)})
+    told = answers(run(agent, message_history=paused.all_messages(), deferred_tool_results=yes))
+    guard.close()
+    assert [refund["amount"] for refund in place.service.refunds()] == ([] if doubles else [15 if override else 20])
+    assert not doubles or "amount was changed after a person had approved" in told[-1]
+
+
+class Request(BaseModel):
+    order_id: str
+    amount: int
+    reference: str = ""
+
+
+def test_an_approved_tool_with_one_model_as_its_argument(place: Place) -> None:
+    """A tool that takes one model is compared by the model's fields with what was shown, and is sent."""
+
+    def create_refund(request: Request) -> dict[str, Any]:
+        """Refund an order."""
+        return place.service.create_refund(request.order_id, request.amount, request.reference)
+
+    config = {"tools": {"create_refund": {"key": ["request.order_id"]}}}
+    tool = Tool(create_refund, requires_approval=True)
+    guard = InterlockCapability(config, tools=[tool], journal=place.journal)
+    agent = Agent(model([refund_call()]), tools=[tool], capabilities=[guard], output_type=[str, DeferredToolRequests])
+    paused = run(agent, "refund it")
+    yes = DeferredToolResults(approvals={"call_1": True})
+    told = answers(run(agent, message_history=paused.all_messages(), deferred_tool_results=yes))
+    guard.close()
+    assert [refund["amount"] for refund in place.service.refunds("881")] == [20], told
 
 
 def test_one_call_id_for_two_requests_and_one_approval(place: Place) -> None:
