@@ -20,7 +20,7 @@ from benchmarks import audit
 from benchmarks.harness.document import Cell, Document, Verdict, Wanted
 from benchmarks.harness.suite import CannotRun
 from benchmarks.report import render
-from benchmarks.suites.matrix import arms
+from benchmarks.suites.matrix import arms, worker
 from benchmarks.suites.matrix.case import ARMS, Answer
 from benchmarks.suites.matrix.estimate import Estimate
 from benchmarks.suites.matrix.framework import Framework, frameworks
@@ -204,7 +204,7 @@ def test_every_framework_says_what_the_report_prints() -> None:
     """Facts can be read where a framework is not installed; each names its page and its wrapper, and knows only real rows."""
     for one in frameworks().values():
         assert all((one.title, one.starts, one.approves, one.persists, one.resumes, one.wrapper)), one.name
-        assert "https://" in one.docs, one.name
+        assert "https://" in one.docs or "`" in one.docs, f"{one.name}: a page, or the module whose docstring says it"
         assert set(one.impossible) <= set(BY_NAME), one.name
         assert not one.example or (ROOT / "examples" / one.example).is_dir(), one.name
 
@@ -230,6 +230,17 @@ def test_an_answer_is_what_the_run_was_told(tmp_path: Path, told: Any, status: s
     """The tool's answer is read as the framework holds it; what is none of the arm's forms claims nothing."""
     answer = arms.answer_of(job(tmp_path, "hand_check"), told)
     assert (answer.status, answer.refund) == (status, refund)
+
+
+@pytest.mark.parametrize("moment", ["start", "approve", "resume"])
+def test_what_a_framework_raises_is_its_answer(tmp_path: Path, moment: str) -> None:
+    """An exception is told as one, with its text and after the end of the run was said once; it neither ends the worker nor hides."""
+    said: list[Answer] = []
+    broken = job(tmp_path, "default").model_copy(update={"framework": "no_such_framework", "moment": moment})
+    answer = worker.serve(broken, said.append)
+    assert answer.status in ("ERROR:ModuleNotFoundError", "ERROR:APIConnectionError")
+    assert answer.text
+    assert [one.status for one in said] == ([] if moment == "start" else [worker.TOLD])
 
 
 def test_a_word_that_nobody_knows_claims_nothing() -> None:

@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from benchmarks.harness.supervisor import live_with_supervisor
 from benchmarks.suites.matrix.arms import answer_of, note_seen
@@ -44,20 +45,29 @@ def main() -> None:
 
 def serve(job: Job, say: Callable[[Answer], None]) -> Answer:
     """One message. `say` is told when the run is over: reading the journal for the report comes after that and is in nobody's time."""
+    if job.moment == "load":
+        load(job)
+        return Answer(status=READY)
+    if job.moment == "start":
+        return _guarded(job, _start)
+    told: list[Any] = []
+    failed = _guarded(job, lambda job: told.append(call(job)))
+    say(Answer(status=TOLD))
+    return failed if not told else _guarded(job, lambda job: answer_of(job, told[0]))
+
+
+def _start(job: Job) -> Answer:
+    note_seen(job)
+    call(job)
+    return Answer(status=WAITS)
+
+
+def _guarded(job: Job, step: Callable[[Job], Answer | None]) -> Answer:
+    """What a step answers; whatever a framework raises is its answer."""
     try:
-        if job.moment == "load":
-            load(job)
-            return Answer(status=READY)
-        if job.moment == "start":
-            note_seen(job)
-            call(job)
-            return Answer(status=WAITS)
-        told = call(job)
-        say(Answer(status=TOLD))
-        return answer_of(job, told)
-    except Exception as error:  # noqa: BLE001 - whatever a framework raises is its answer
+        return step(job) or Answer(status=WAITS)
+    except Exception as error:  # noqa: BLE001 - see above
         traceback.print_exc()
-        say(Answer(status=TOLD))
         return Answer(status=f"ERROR:{type(error).__name__}", text=str(error)[:2000])
 
 
