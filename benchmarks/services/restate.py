@@ -11,16 +11,16 @@ import http.client
 import json
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
+
+from benchmarks.harness.server import Server
+from benchmarks.harness.suite import CannotRun
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / ".restate" / "node_modules" / "@restatedev"
@@ -35,9 +35,6 @@ RETRIES = {
     "RESTATE_DEFAULT_RETRY_POLICY__MAX_INTERVAL": "50ms",
     "RESTATE_DEFAULT_RETRY_POLICY__MAX_ATTEMPTS": "unlimited",
 }
-
-# The server's standard input is this shell's: when whoever started it is gone, it closes, and the server is ended.
-SHEPHERD = 'exec 3<&0; "$@" </dev/null & echo $!; read -r _ <&3; kill -9 $! 2>/dev/null; wait'
 
 
 class RestateError(RuntimeError):
@@ -164,10 +161,9 @@ class RestateServer(RestateDoors):
 
     def __init__(self, directory: Path, *, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
-        self.pid = 0
         self._settings = dict(settings or {})
         self._ports = free_ports(3)
-        self._shepherd: subprocess.Popen[bytes] | None = None
+        self._server: Server | None = None
         super().__init__(f"http://127.0.0.1:{self._ports[0]}", f"http://127.0.0.1:{self._ports[1]}")
 
     def __enter__(self) -> Self:
@@ -189,7 +185,6 @@ class RestateServer(RestateDoors):
         if program is None:
             raise RestateError(MISSING)
         self.directory.mkdir(parents=True, exist_ok=True)
-        log = self.directory / "server.log"
         ingress, admin, fabric = self._ports
         env = {
             **os.environ,
@@ -201,36 +196,22 @@ class RestateServer(RestateDoors):
             "TMPDIR": str(self.directory),
             **self._settings,
         }
-        command = [
-            str(program), "--no-logo", "--listen-mode", "tcp", "--bind-ip", "127.0.0.1", "--bind-port", str(fabric),
-            "--node-name", "local", "--base-dir", str(self.directory / "data"), "--default-num-partitions", "2",
-        ]  # fmt: skip
-        with log.open("ab") as out:
-            self._shepherd = subprocess.Popen(
-                ["/bin/sh", "-c", SHEPHERD, "sh", *command],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, env=env, cwd=self.directory,
-            )  # fmt: skip
-        assert self._shepherd.stdout is not None
-        self.pid = int(self._shepherd.stdout.readline())
-        until = time.monotonic() + START_TIMEOUT_S
-        while not (self._is_up(self.admin, "/health") and self._is_up(self.ingress, "/restate/health")):
-            if time.monotonic() > until or not _is_live(self.pid):
-                self.kill()
-                raise RestateError(f"Restate's server did not come up:\n{log.read_text('utf-8')[-2000:]}")
-            time.sleep(0.05)
+        options = f"--no-logo --listen-mode tcp --bind-ip 127.0.0.1 --bind-port {fabric} --node-name local --default-num-partitions 2"
+        command = [str(program), *options.split(), "--base-dir", str(self.directory / "data")]
+        log = self.directory / "server.log"
+        self._server = Server(command, cwd=self.directory, env=env, log=log)
+        try:
+            self._server.wait_ready(self._is_ready, within_s=START_TIMEOUT_S)
+        except CannotRun as error:
+            raise RestateError(f"{error}; it says:\n{log.read_text('utf-8')[-2000:]}") from error
 
     def kill(self) -> None:
         """SIGKILL it, and wait until it is gone; `start` goes on with its data."""
-        shepherd, self._shepherd = self._shepherd, None
-        if shepherd is None:
-            return
-        assert shepherd.stdin is not None
-        assert shepherd.stdout is not None
-        if _is_live(self.pid):
-            os.kill(self.pid, signal.SIGKILL)
-        shepherd.stdin.close()
-        shepherd.wait()
-        shepherd.stdout.close()
+        if self._server is not None:
+            self._server.close()
+
+    def _is_ready(self) -> bool:
+        return self._is_up(self.admin, "/health") and self._is_up(self.ingress, "/restate/health")
 
 
 def _request(
@@ -265,14 +246,6 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
-def _is_live(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def main() -> int:
     """Run a server until standard input closes; prints its doors as one JSON line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.services.restate", description=__doc__)
@@ -280,7 +253,7 @@ def main() -> int:
     asked = parser.parse_args()
     try:
         with RestateServer(asked.dir) as server:
-            print(json.dumps({"ingress": server.ingress, "admin": server.admin, "pid": server.pid}), flush=True)
+            print(json.dumps({"ingress": server.ingress, "admin": server.admin}), flush=True)
             sys.stdin.read()
     except RestateError as error:
         print(error, file=sys.stderr)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.harness.server import listens
 from benchmarks.services.restate import MISSING, RestateServer, find_server, free_ports
 from interlock import Interlock
 from interlock.testing.ledger import RefundService
@@ -59,14 +60,6 @@ class Workers:
     def attempts(self, order: str) -> int:
         """How often the handler was entered for this order, in all workers."""
         return len((self.directory / f"attempts-{order}").read_text().split())
-
-
-def is_live(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def wait_for(done: Callable[[], bool]) -> None:
@@ -318,9 +311,9 @@ def test_the_server_ends_with_its_starter(tmp_path: Path) -> None:
         "from benchmarks.services.restate import RestateServer\n"
         "server = RestateServer(pathlib.Path(sys.argv[1]))\n"
         "server.start()\n"
-        "print(server.pid, flush=True)\n"
+        "print(server.admin.rpartition(':')[2], flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT, check=False)
-    pid = int(done.stdout)
-    wait_for(lambda: not is_live(pid))
+    port = int(done.stdout)
+    wait_for(lambda: not listens(port))
