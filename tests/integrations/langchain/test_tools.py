@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from pathlib import Path
 from typing import Annotated, Any
@@ -407,13 +408,17 @@ def get_order(order: str) -> dict[str, Any]:
 def test_what_has_changed_since_the_approval_was_asked_for_is_seen(mode: str, is_async: bool, tmp_path: Path) -> None:
     """The facts are read when a person is asked, kept in the checkpoint, and compared at the send, in a later process of the agent, too."""
     premises = {"tool": "get_order", "arguments": {"order": "order"}, "fields": ["refunded"]}
+    has_modes = "interrupt_mode" in inspect.signature(HumanInTheLoopMiddleware).parameters
+    if mode == "per_call" and not has_modes:
+        pytest.skip("this release of langchain asks for all approvals of a turn at once")
+    how: Any = {"interrupt_mode": mode} if has_modes else {}
 
     def decided(thread: str, *, changed: bool, order: str, edited: dict[str, Any] | None = None) -> ToolMessage:
         saver = InMemorySaver()
         run: Any = {"configurable": {"thread_id": thread}}
 
         def agent() -> tuple[Any, InterlockMiddleware]:  # one for each process
-            asking = HumanInTheLoopMiddleware(interrupt_on={"refund": True}, interrupt_mode=mode)
+            asking = HumanInTheLoopMiddleware(interrupt_on={"refund": True}, **how)
             gate = InterlockMiddleware(
                 [refund, get_order], config(premises=premises), journal=str(tmp_path / "journal"), approvals=asking
             )
