@@ -39,6 +39,8 @@ SHORTEST_PAUSE_S = 0.001
 """A pause too short for a clock to show is none: rounding would leave a remainder of it for ever, in seconds."""
 PAUSE_S = 2.0
 """How long a call waits for a service by default (a key in use, a look-up that lags), in seconds."""
+ABSENT = "absent"
+"""The reason of an effect that failed because a trusted look-up did not find it: nobody said no to it."""
 RETRY_AFTER_S = 1.0
 """What an unclear answer advises, in seconds."""
 
@@ -434,7 +436,8 @@ def _answer_from_record(
         same_decision = state.proposed["decision"] == proposal.decision
         if other and same_decision:
             return _conflict(proposal, history)
-        if state.kind is Kind.FAILED or state.first_dispatch is None or not target.capabilities.can_look_up:
+        is_certain = state.kind is Kind.FAILED and state.last["reason"] != ABSENT
+        if is_certain or state.first_dispatch is None or not target.capabilities.can_look_up:
             return None
         return (yield from _found_after_all(history, proposal, target, clock=clock))
     if other:
@@ -447,7 +450,7 @@ def _answer_from_record(
 def _found_after_all(
     history: History, proposal: Proposal, target: Target, *, clock: Clock
 ) -> Generator[Step, Any, Outcome | None]:
-    """Before an effect is sent that was refused as absent after a death: whether that request has landed since, later than any should."""
+    """Before an effect is sent that was refused or failed as absent: whether that request has landed since, later than any should."""
     payload, key = history.entries[0].data["payload"], history.effect_id
     sent: Mapping[str, Any] = payload
     for entry in history.entries:
@@ -615,7 +618,7 @@ def recover_one(
             why_not = {"detail": recheck["why"]} if not stale and "why" in recheck else {}
             draft = Draft(Kind.REFUSED, at, {"reason": str(refused), **why_not, **extra})
         elif action is Action.FAIL:
-            failed = "rejected" if resend is Resend.REJECTED else "absent"
+            failed = "rejected" if resend is Resend.REJECTED else ABSENT
             draft = Draft(Kind.FAILED, at, {"reason": failed, "detail": detail, "verdict": failed, **extra})
         else:
             why = _WHY_NOT_AGAIN[checks] if dedupes_now and (asked is None or asked.found is not Found.DIFFERS) else ""

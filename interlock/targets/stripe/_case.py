@@ -84,9 +84,22 @@ class CaseCallback:
         effect: name of the effect.
         offered: names it may take beside the case.
         reader: rebuilds the case.
+        may_wait: whether it may be async. What names a request may not: it is a function of the case alone.
+
+    Raises:
+        ConfigurationError: it is no function, asks for what it cannot get, or is async where it may not be.
     """
 
-    def __init__(self, function: Any, *, role: str, effect: str, offered: tuple[str, ...], reader: CaseReader) -> None:
+    def __init__(
+        self,
+        function: Any,
+        *,
+        role: str,
+        effect: str,
+        offered: tuple[str, ...],
+        reader: CaseReader,
+        may_wait: bool = True,
+    ) -> None:
         if not callable(function):
             raise ConfigurationError(
                 f"effect {effect!r}: {role}= is {function!r}; give a function of the case, e.g. {role}=lambda case: ..."
@@ -111,12 +124,26 @@ class CaseCallback:
                 )
         self._function = function
         self._reader = reader
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - not whether it can be called, but how
+        )
+        self._must_be_plain = (
+            None if may_wait else f"effect {effect!r}: {role}= must not be async: it may only look at the case."
+        )
+        if self.is_async and self._must_be_plain:
+            raise ConfigurationError(
+                f"{self._must_be_plain} Read what it needs before the call, and put it in the case."
+            )
 
     def __call__(self, case: Any, given: Mapping[str, Any]) -> Any:
         """Ask it."""
         named = {name: given[name] for name in self._names}
-        return self._function(self._reader.read(case), **named) if self._takes_case else self._function(**named)
+        answer = self._function(self._reader.read(case), **named) if self._takes_case else self._function(**named)
+        if self._must_be_plain and inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
+            raise BadInput(f"{self._must_be_plain} It answered {answer!r:.100}. Nothing was sent.")
+        return answer
 
 
 def _annotated(function: Callable[..., Any]) -> type[Any] | None:

@@ -43,7 +43,12 @@ A = TypeVar("A")
 WINDOW = timedelta(hours=24)
 """docs.stripe.com/api/idempotent_requests: keys may be pruned once they are at least 24 hours old."""
 SETTLE_AFTER_S = 10.0
-"""How long a request may still be in Stripe's hands once its sender is gone; "absent" is not trusted before."""
+"""How long a request may still be in Stripe's hands once its sender is gone; "absent" is not trusted before.
+
+A sender that lives waits for up to `timeout=`, which is longer: an answer may be late though the request has long been carried out. And
+should one be carried out later than this, no second one follows from it: while Stripe knows the key it drops a second request, and what
+was called absent is looked up once more before anything is sent for it again. Until then REFUSED or FAILED was said of what has landed.
+"""
 AT_MOST = 10_000
 """How many objects a look-up reads before it says that it cannot tell."""
 MARK = "interlock_effect_id"
@@ -226,13 +231,15 @@ class StripeEffect(Generic[A]):
         self.connection = Connection(client, effect=name, timeout_s=timeout_s, asynchronous=common.asynchronous)
         self._plan = plan
         self._reader = CaseReader(common.case, key=common.key, effect=name)
-        self._key = self._callback(common.key, "key", ("subject", "amount"))
+        self._key = self._callback(common.key, "key", ("subject", "amount"), may_wait=False)
         self._approval = None if common.approval is None else self._callback(common.approval, "approval")
         self._premises = None if common.premises is None else self._callback(common.premises, "premises")
         self._budget = None if common.budget is None else self._callback(common.budget, "budget")
         self._metadata: Mapping[str, str] | CaseCallback | None
         given = common.metadata
-        self._metadata = given if given is None or isinstance(given, Mapping) else self._callback(given, "metadata", ())
+        self._metadata = (
+            given if given is None or isinstance(given, Mapping) else self._callback(given, "metadata", may_wait=False)
+        )
         has_facts = plan.facts is not None or self._premises is not None
         make = _asynchronous if common.asynchronous else _synchronous
         send, facts, look_up, allowed, budget, settlement = make(self)
@@ -293,9 +300,13 @@ class StripeEffect(Generic[A]):
         found = (case.get(field) if isinstance(case, Mapping) else getattr(case, field, None) for field in fields)
         return next((value for value in found if value is not None), None)
 
-    def _callback(self, function: Any, role: str, offered: tuple[str, ...] = ()) -> CaseCallback:
+    def _callback(
+        self, function: Any, role: str, offered: tuple[str, ...] = (), *, may_wait: bool = True
+    ) -> CaseCallback:
         names = offered or ("subject", "amount", "currency", KEY_ARGUMENT)
-        return CaseCallback(function, role=role, effect=self.name, offered=names, reader=self._reader)
+        return CaseCallback(
+            function, role=role, effect=self.name, offered=names, reader=self._reader, may_wait=may_wait
+        )
 
     def _arguments(self, case: Any, parts: Parts) -> dict[str, Any]:
         written = plain(case, self.name)

@@ -108,7 +108,9 @@ class StripeMove(StripeEffect[A]):
         self._kind = kind
         common = common_of(kind.name, key, asynchronous, options)
         super().__init__(gate, client, _plan(kind, rule_of(duplicates, common.name)), common)
-        self._whom = whom if whom is None or isinstance(whom, str) else self._callback(whom, kind.whom.option)
+        self._whom = (
+            whom if whom is None or isinstance(whom, str) else self._callback(whom, kind.whom.option, may_wait=False)
+        )
 
     def __call__(
         self,

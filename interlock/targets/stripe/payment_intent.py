@@ -78,7 +78,7 @@ class StripePaymentIntent(StripeEffect[A]):
         self._action = action
         self._currency = None if currency is None else checked_currency(currency)
         super().__init__(gate, client, _PLANS[action], common)
-        self._payment = None if payment is None else self._callback(payment, "payment")
+        self._payment = None if payment is None else self._callback(payment, "payment", may_wait=False)
 
     def __call__(
         self,

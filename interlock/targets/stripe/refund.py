@@ -60,7 +60,7 @@ class StripeRefund(StripeEffect[A]):
         self, gate: Interlock, client: Any, plan: Plan, common: Common, *, payment: Any, currency: str | None
     ) -> None:
         super().__init__(gate, client, plan, common)
-        self._payment = None if payment is None else self._callback(payment, "payment")
+        self._payment = None if payment is None else self._callback(payment, "payment", may_wait=False)
         self._currency = currency
 
     def __call__(

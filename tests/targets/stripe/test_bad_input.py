@@ -161,6 +161,22 @@ def test_key_known_with_other_parameters(
     assert service.refunded(case.payment_intent) == (0, 0)
 
 
+@pytest.mark.parametrize("role", ["key", "payment", "metadata"])
+@pytest.mark.parametrize("is_seen", [True, False], ids=["an async function", "one that answers with an awaitable"])
+def test_what_names_a_request_is_not_awaited(
+    gate: Interlock, client: stripe.StripeClient, case: Case, role: str, is_seen: bool
+) -> None:
+    """An async key=, payment= or metadata= is refused when it is declared, or at the call where it does not show before."""
+
+    async def later(case: Any) -> str:
+        return "x"
+
+    options: dict[str, Any] = {"key": by_order, role: later if is_seen else lambda case: later(case)}
+    told: type[Exception] = ConfigurationError if is_seen else BadInput
+    with pytest.raises(told, match=f"{role}= must not be async"):
+        stripe_refund(gate, client, **options)(case, amount=1)
+
+
 # --- the table alone -----------------------------------------------------------------------------------------------------
 
 
