@@ -18,10 +18,11 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks import audit
 from benchmarks.harness.document import Cell, Document, Verdict, Wanted
+from benchmarks.harness.stripe_wire import Door
 from benchmarks.harness.suite import CannotRun
 from benchmarks.report import render
 from benchmarks.suites.matrix import arms, worker
-from benchmarks.suites.matrix.case import ARMS, Answer
+from benchmarks.suites.matrix.case import ARMS, Answer, Job
 from benchmarks.suites.matrix.estimate import Estimate
 from benchmarks.suites.matrix.framework import Framework, frameworks
 from benchmarks.suites.matrix.kept import Kept
@@ -209,6 +210,29 @@ def test_every_framework_says_what_the_report_prints() -> None:
         assert not one.example or (ROOT / "examples" / one.example).is_dir(), one.name
 
 
+def test_the_one_to_copy_is_a_framework() -> None:
+    """The smallest framework of the README declares its facts without its SDK, and has the three moments and the tool in every arm."""
+    page = (ROOT / "benchmarks" / "frameworks" / "README.md").read_text(encoding="utf-8")
+    source = page.partition("```python\n")[2].partition("```")[0]
+    named: dict[str, Any] = {}
+    exec(compile(source, "README.md", "exec"), named)
+    assert isinstance(named["FRAMEWORK"], Framework)
+    assert all(callable(named[moment]) for moment in ("start", "approve", "resume"))
+    for name in re.findall(r"`arms\.(\w+)\(", page) + re.findall(r"arms\.(\w+)", source):
+        assert hasattr(arms, name), name
+    for name in re.findall(r"`job\.(\w+)", page) + re.findall(r"job\.(\w+)", source):
+        assert hasattr(Job, name) or name in Job.model_fields, name
+
+
+def test_the_committed_picture_is_drawn_from_the_committed_result() -> None:
+    """`results/matrix.svg` is, byte for byte, what the JSON beside it gives."""
+    file = ROOT / "results" / "matrix.json"
+    if not file.exists():
+        pytest.skip("no whole run is committed yet")
+    told = json.loads(file.read_text(encoding="utf-8"))
+    assert file.with_suffix(".svg").read_text(encoding="utf-8") == draw(told)
+
+
 def test_a_missing_package_is_a_reason() -> None:
     """A framework that is not installed says what to install, and asking for it alone is refused with that."""
     missing = framework("one", packages=("no-such-distribution",), extra="one")
@@ -255,11 +279,8 @@ def test_a_gated_answer_that_is_not_there_claims_nothing(tmp_path: Path) -> None
     assert arms.answer_of(job(tmp_path, "interlock"), "").status == "UNCLEAR"
 
 
-def job(directory: Path, arm: str) -> Any:
+def job(directory: Path, arm: str) -> Job:
     """A job as a worker gets it."""
-    from benchmarks.harness.stripe_wire import Door
-    from benchmarks.suites.matrix.case import Job
-
     return Job.model_validate(
         {
             "framework": "plain",
