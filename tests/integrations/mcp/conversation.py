@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.testing.driver import Place
-from tests.integrations.mcp.driver import PLAIN, environment, proxy_arguments
+from tests.integrations.mcp.driver import PLAIN, environment, nursed_arguments
 
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -39,7 +39,7 @@ class Conversation:
         self.log = place.state / f"conversation-{id(self)}.log"
         with self.log.open("w") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, *proxy_arguments(place, server=server, traits=traits)],
+                [sys.executable, *nursed_arguments(place, server=server, traits=traits)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -18,9 +18,11 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from interlock.testing.driver import IntegrationDriver, ModelCall, Place, Told
+from tests.integrations.mcp.nursery import address_of_nursery
 
 SERVER = Path(__file__).with_name("payments.py")
 PLAIN = Path(__file__).with_name("payments_plain.py")
+NURSERY = Path(__file__).with_name("nursery.py")
 RECOVERED = re.compile(r"^interlock: recovered \S+ '\S*': (\S+)$", re.MULTILINE)
 
 
@@ -41,6 +43,12 @@ def proxy_arguments(place: Place, *options: str, server: Path = PLAIN, traits: S
     """The proxy's command line, after the interpreter."""
     behind = [sys.executable, str(server), str(place.directory), *traits]
     return ["-m", "interlock.mcp_proxy", "--config", str(configuration(place)), *options, "--", *behind]
+
+
+def nursed_arguments(place: Place, *options: str, server: Path = PLAIN, traits: Sequence[str] = ()) -> list[str]:
+    """As `proxy_arguments`, for a proxy that starts without importing anything; those with the real start are in `test_clients`."""
+    _, _, *arguments = proxy_arguments(place, *options, server=server, traits=traits)
+    return ["-S", "-E", str(NURSERY), address_of_nursery(), *arguments]
 
 
 def environment(*, kill_too: Sequence[int] = ()) -> dict[str, str]:
@@ -99,7 +107,7 @@ class McpDriver(IntegrationDriver):
         kill_too = [os.getpid()] if in_a_child() else []
         parameters = StdioServerParameters(
             command=sys.executable,
-            args=proxy_arguments(self.place, server=self.server_file),
+            args=nursed_arguments(self.place, server=self.server_file),
             env=environment(kill_too=kill_too),
         )
         with self.log.open("a") as log:
@@ -188,7 +196,7 @@ class HttpDriver(McpDriver):
         with self.log.open("a") as log:
             proxy = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *proxy_arguments(self.place, "--http", f"127.0.0.1:{port}", server=server),
+                *nursed_arguments(self.place, "--http", f"127.0.0.1:{port}", server=server),
                 env={**os.environ, **environment(kill_too=kill_too)},
                 stderr=log,
             )
