@@ -15,6 +15,7 @@ from benchmarks import __main__ as command
 from benchmarks import audit
 from benchmarks.harness.document import Cell, Verdict
 from benchmarks.harness.stripe_place import StripePlace
+from benchmarks.services import temporal
 from benchmarks.suites.e2e.case import Answer, Decision, Job
 from benchmarks.suites.e2e.engines import ENGINES, load
 from benchmarks.suites.e2e.page import findings, measures
@@ -108,6 +109,26 @@ def test_the_audit_finds_an_edited_cell(
     out = capsys.readouterr().out
     assert f"DISAGREES  cell {number} (crash_after_commit, interlock, kill)" in out
     assert said in out
+
+
+@pytest.mark.slow
+def test_temporal_carries_the_gate_over_the_crash(tmp_path: Path) -> None:
+    """On Temporal's own server: two attempts by its own count, its ids, the path of recovery, a receipt, and an audit that agrees."""
+    pytest.importorskip("temporalio")
+    if temporal.find_server() is None:
+        pytest.skip(temporal.MISSING)
+    rows = ("approval_revoked_during_outage", "no_lookup_after_24h")
+    told = played(tmp_path, "--engine", "temporal", *(word for row in rows for word in ("--row", row)))
+    ours = {cell["row"]: cell for cell in told["cells"] if cell["arm"] == "interlock"}
+    assert {row: (cell["money_minor"], cell["attempts"], cell["path"]) for row, cell in ours.items()} == {
+        "approval_revoked_during_outage": (0, 2, "lease_at_recovery"),
+        "no_lookup_after_24h": (2000, 2, "ambiguous"),
+    }
+    assert all(cell["as_wanted"] and cell["answer_true"] and cell["receipt_verified"] for cell in ours.values())
+    assert all(cell["engine_ids"]["workflow_id"] == cell["cell"] for cell in ours.values())
+    alone = next(cell for cell in told["cells"] if cell["arm"] == "no_check")
+    assert (alone["money_minor"], alone["verdict"], alone["attempts"]) == (2000, "violated", 2)
+    assert audit.main([str(tmp_path / "e2e.json"), "--service-dir", str(tmp_path / "ledger")]) == 0
 
 
 def test_an_audit_without_the_ledger_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

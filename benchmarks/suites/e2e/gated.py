@@ -15,7 +15,7 @@ from typing import Any, Self
 import stripe
 
 from benchmarks.suites.e2e.case import Answer, Approvals, Decision, Job
-from interlock import Interlock, Outcome, Verdict
+from interlock import Interlock, Kind, Outcome, Verdict
 from interlock.function import EffectFunction
 from interlock.ports import SystemClock, Uptime
 from interlock.protocol import outcome_of
@@ -166,11 +166,21 @@ def answer_of(outcome: Outcome) -> Answer:
         retry_after_s=outcome.retry_after,
         details={
             "effect_id": outcome.effect_id,
-            "path": str(outcome.via or outcome.reason or ""),
+            "path": path_of(outcome),
             "changes": sorted(outcome.changes),
             "receipt": outcome.receipt().to_dict(),
         },
     )
+
+
+def path_of(outcome: Outcome) -> str:
+    """How it came to this: by what a landed one is known, else what recovery came to, else the reason or the bare status."""
+    if outcome.via is not None:
+        return str(outcome.via)
+    entries = outcome.history.entries if outcome.history is not None else ()
+    reasons = [str(entry.data.get("reason", "")) for entry in entries if entry.kind is Kind.REFUSED]
+    at_recovery = [reason for reason in reasons if reason.endswith("_at_recovery")]
+    return (at_recovery or [outcome.reason or str(outcome.status).lower()])[0]
 
 
 def refund_id(value: Any) -> str | None:
