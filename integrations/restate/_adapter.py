@@ -2,8 +2,8 @@
 
     landed, or known to have landed    the run's result, in JSON form
     REFUSED, AMBIGUOUS                 TerminalError: another attempt would be told the same
-    FAILED:not_sent                    an ordinary exception: nothing left the machine, the run's own retry policy decides
-    FAILED for another reason          TerminalError: the service said no, the handler decides
+    FAILED, nothing left the machine   an ordinary exception: the run's own retry policy decides
+    FAILED, the service said no        TerminalError: the handler decides
     IN_FLIGHT                          RetryableError, after what the gate advises
 
 Owns that translation, and recovery where the application starts. A gate stands inside a run, never in the handler around it: a handler is
@@ -28,9 +28,6 @@ AMBIGUOUS = 409
 FAILED = 422
 BAD_INPUT = 400
 """Status codes of the `TerminalError`s, which the ingress hands to its caller: API. None is one that an HTTP client repeats by itself."""
-
-NOT_SENT = "not_sent"
-"""The reason of a failure before anything left the machine (`not_sent_on=`, a refused connection)."""
 
 Scope = Any
 Receive = Callable[[], Awaitable[Any]]
@@ -153,7 +150,7 @@ def result_of(outcome: Outcome, gate: Interlock) -> Any:
         later = None if outcome.retry_after is None else timedelta(seconds=outcome.retry_after)
         raise RetryableError(message, retry_after=later)
     if outcome.status is Status.FAILED:
-        if outcome.reason == NOT_SENT:
+        if outcome.can_ask_again:
             # A RetryableError would leave the run's intervals (`RunOptions`) out of account.
             outcome.raise_for_status()
         raise TerminalError(message, FAILED, _detail(outcome))
