@@ -596,11 +596,15 @@ class EffectFunction(Generic[A]):
         return BudgetUnclear(f"effect {self.name!r}: budget= gave no budget: {text_of(error)} Nothing was sent.")
 
     def _unreadable(self, error: Exception) -> Exception:
+        if isinstance(error, PremiseUnreadable):
+            return PremiseUnreadable(str(error))  # it says it already
         return PremiseUnreadable(
             f"effect {self.name!r}: premises= raised {text_of(error)}. Nothing was sent; ask again when they can be read."
         )
 
     def _unclear(self, error: Exception) -> Exception:
+        if isinstance(error, AuthorityUnclear):
+            return AuthorityUnclear(str(error))  # it says it already
         return AuthorityUnclear(
             f"effect {self.name!r}: allowed= raised {text_of(error)}. Nothing was sent; ask again when it can be read."
         )

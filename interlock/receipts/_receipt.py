@@ -78,6 +78,17 @@ class Receipt(NamedTuple):
         except (KeyError, TypeError) as error:
             raise ValueError(f"a receipt lacks {error}") from error
 
+    def __str__(self) -> str:
+        """For a person: one line about the effect, and one for each entry with what it says; the JSON form is the whole of it."""
+        try:
+            entries = self.entries
+            first = entries[0]["data"] if entries else {}
+            head = f"receipt of {self.effect_id}: {first.get('effect', '?')} {first.get('key', '?')!r}"
+            lines = [_line(entry, stored) for entry, stored in zip(entries, self.hashes, strict=True)]
+        except Exception as error:  # noqa: BLE001 - what is shown may be forged; `verify` says so
+            return f"receipt of {self.effect_id}, which cannot be read: {text_of(error)}"
+        return "\n".join([head, *lines])
+
     @property
     def entries(self) -> list[dict[str, Any]]:
         """The entries, parsed."""
@@ -114,3 +125,21 @@ class Receipt(NamedTuple):
         except Exception as error:  # noqa: BLE001 - a forged document may hold anything; that is a finding, not an error
             return ReceiptCheck((f"it is not made as a receipt is: {text_of(error)}",))
         return ReceiptCheck(())
+
+
+SHOWN = ("decision", "why", "detail", "reason", "via", "approval", "attempt", "lookup")
+"""What a line says of an entry's data, where it is there. What is long is left to the JSON form."""
+
+
+def _line(entry: Mapping[str, Any], stored: str) -> str:
+    """`  2  2026-11-29 12:00:00Z  DISPATCHED  #1a2b3c4d  attempt 1, holds 2000 of approval:ap_1`."""
+    data = entry["data"]
+    checks = {**data.get("recheck", {}), **data}
+    said = [] if "allowed" not in checks else ["allowed" if checks["allowed"] else "not allowed"]
+    said += [f"{name} {checks[name]}" for name in SHOWN if checks.get(name) not in (None, "")]
+    said += [f"premise {name} does not hold" for name, told in checks.get("premises", {}).items() if not told["holds"]]
+    said += [f"holds {budget['amount']} of {budget['key']}" for budget in data.get("budget", ())]
+    if isinstance(made := data.get("value"), Mapping) and "id" in made:
+        said.append(str(made["id"]))
+    at = str(entry["at"])[:19].replace("T", " ")
+    return f"  {entry['n']}  {at}Z  {entry['kind']:<10}  #{stored[:8]}  {', '.join(said)}".rstrip()

@@ -19,8 +19,9 @@ except ImportError as missing:
 
 if TYPE_CHECKING:
     from interlock.authority import Approval
-    from interlock.targets.stripe._effect import StripeEffect, StripeObject
+    from interlock.targets.stripe._effect import StripeEffect
     from interlock.targets.stripe._move import StripeMove
+    from interlock.targets.stripe._plan import StripeObject
     from interlock.targets.stripe.credit_grant import stripe_credit_grant
     from interlock.targets.stripe.customer_balance import stripe_customer_balance
     from interlock.targets.stripe.payment_intent import StripePaymentIntent, stripe_payment_intent
@@ -52,7 +53,7 @@ _HOMES = {
     "Approval": "interlock.authority",
     "StripeEffect": "interlock.targets.stripe._effect",
     "StripeMove": "interlock.targets.stripe._move",
-    "StripeObject": "interlock.targets.stripe._effect",
+    "StripeObject": "interlock.targets.stripe._plan",
     "StripePaymentIntent": "interlock.targets.stripe.payment_intent",
     "StripeRefund": "interlock.targets.stripe.refund",
     "stripe_credit_grant": "interlock.targets.stripe.credit_grant",

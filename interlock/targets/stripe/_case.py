@@ -122,6 +122,7 @@ class CaseCallback:
                     f"effect {effect!r}: {role}= asks for {parameter.name!r}. It gets the case first, and by name any of: "
                     f"{', '.join(offered)}."
                 )
+        self.role = role
         self._function = function
         self._reader = reader
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(

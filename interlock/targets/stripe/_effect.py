@@ -12,28 +12,25 @@ margin of the longest send at the end of that window; after it, it looks up by m
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, cast
-
-import stripe
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.authority import Approval, Permission, permission_of
 from interlock.callbacks import KEY_ARGUMENT
 from interlock.declaration import seconds
-from interlock.effects import Facts, Own, Proposal
+from interlock.effects import Proposal
 from interlock.errors import AuthorityUnclear, BadInput, ConfigurationError
 from interlock.function import EffectFunction
 from interlock.gate import resolve
 from interlock.outcomes import Outcome
-from interlock.settlement import Settlement
+from interlock.rules.values import text_of
+from interlock.targets.stripe._callback import asked, asynchronous, references, synchronous
 from interlock.targets.stripe._case import CaseCallback, CaseReader, plain
-from interlock.targets.stripe._connection import Call, Calls, Connection, as_dict
-from interlock.targets.stripe._error import told, unreadable, verdict_of
-from interlock.targets.stripe._money import shown
+from interlock.targets.stripe._connection import Calls, Connection
+from interlock.targets.stripe._error import verdict_of
+from interlock.targets.stripe._mark import MARKS
+from interlock.targets.stripe._plan import Moved, Plan
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
@@ -51,12 +48,6 @@ was called absent is looked up once more before anything is sent for it again. U
 """
 AT_MOST = 10_000
 """How many objects a look-up reads before it says that it cannot tell."""
-MARK = "interlock_effect_id"
-"""The metadata by which our own object is found again."""
-CAPTURE_MARK = "interlock_capture_id"
-"""The same for a capture, which is written on a payment: that of the effect which made the payment must stay on it."""
-MARKS = (MARK, CAPTURE_MARK)
-ARGUMENTS = ("case", "subject", "amount", "currency", "params", "notes", "metadata", "since")
 OPTIONS = frozenset(
     {
         "api_key",
@@ -76,65 +67,6 @@ OPTIONS = frozenset(
 """What the SDK would take out of a request's parameters for itself."""
 SLACK_S = 86_400
 """How far Stripe's clock and ours may differ when a list is read from the moment of the decision on."""
-
-
-class StripeObject(BaseModel):
-    """What Stripe answered: the fields that every object has, and all others as they came.
-
-    Attributes:
-        id: Stripe's name for it.
-        object: what kind it is.
-        status: its state, if that kind has one.
-        amount: in the currency's smallest unit, if that kind has one.
-        currency: three letters, if that kind has one.
-        metadata: with `interlock_effect_id`.
-    """
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    id: str
-    object: str = ""
-    status: str | None = None
-    amount: int | dict[str, Any] | None = None
-    currency: str | None = None
-    metadata: dict[str, str] | None = None
-
-    @classmethod
-    def of(cls, fields: dict[str, Any]) -> StripeObject:
-        """What Stripe answered. Never raises: it has landed, and an odd field must not hide that."""
-        try:
-            return cls.model_validate(fields)
-        except ValidationError:
-            return cls.model_construct(**fields)
-
-
-class Moved(NamedTuple):
-    """An amount in the currency's smallest unit; None if that is not known. The currency is empty if it is not known."""
-
-    amount: int | None
-    currency: str
-
-
-class Plan(NamedTuple):
-    """What one kind of effect is made of. Each function gets the recorded arguments by name.
-
-    Attributes:
-        create: the request that does it.
-        find: reads until our own object, marked with the key, is found; None if it is certainly not there.
-        facts: reads what the decision relies on; with our own object, if it is among what was read.
-        expect: what each fact must be.
-        moves: reads what it would move, and in which currency, where the call does not say it; an amount of 0 if it moves nothing.
-        settlement: reads what became of it, from the recorded arguments and the object that was made.
-        references: Stripe's ids under which an event can find it, from the object that was made.
-    """
-
-    create: Callable[[Mapping[str, Any], str], Call]
-    find: Callable[[Mapping[str, Any], str], Calls[Own | None]]
-    facts: Callable[[Mapping[str, Any], str], Calls[Facts]] | None = None
-    expect: Mapping[str, Any] = {}
-    moves: Callable[[Mapping[str, Any], str], Calls[Moved]] | None = None
-    settlement: Callable[[Mapping[str, Any], Mapping[str, Any]], Calls[Settlement | None]] | None = None
-    references: Callable[[Mapping[str, Any]], list[str]] | None = None
 
 
 class Parts(NamedTuple):
@@ -241,7 +173,7 @@ class StripeEffect(Generic[A]):
             given if given is None or isinstance(given, Mapping) else self._callback(given, "metadata", may_wait=False)
         )
         has_facts = plan.facts is not None or self._premises is not None
-        make = _asynchronous if common.asynchronous else _synchronous
+        make = asynchronous if common.asynchronous else synchronous
         send, facts, look_up, allowed, budget, settlement = make(self)
         declare = gate.effect(
             key=self._key_of,
@@ -256,7 +188,7 @@ class StripeEffect(Generic[A]):
             settle_after=common.settle_after,
             wait=common.wait,
             settlement=settlement if plan.settlement is not None else None,
-            references=_references(plan) if plan.references is not None else None,
+            references=references(plan) if plan.references is not None else None,
             watch_for=common.watch_for,
             classify=verdict_of,
             binds=("subject", "amount", "currency", "params"),
@@ -294,7 +226,7 @@ class StripeEffect(Generic[A]):
         """What a case names: by the user's callback, else the case itself if it is a text, else the first of its fields that is set."""
         written = plain(case, self.name)
         if callback is not None:
-            return callback(written, {})
+            return self._told(callback, written)
         if isinstance(case, str):
             return case
         found = (case.get(field) if isinstance(case, Mapping) else getattr(case, field, None) for field in fields)
@@ -308,11 +240,31 @@ class StripeEffect(Generic[A]):
             function, role=role, effect=self.name, offered=names, reader=self._reader, may_wait=may_wait
         )
 
+    def _told(self, callback: CaseCallback, written: Any) -> Any:
+        """What a callback that names something says of a case.
+
+        Raises:
+            BadInput: it raised.
+        """
+        try:
+            return callback(written, {})
+        except BadInput:
+            raise
+        except Exception as error:
+            raise BadInput(
+                f"effect {self.name!r}: {callback.role}= raised {text_of(error)}. Nothing was sent."
+            ) from error
+
     def _arguments(self, case: Any, parts: Parts) -> dict[str, Any]:
         written = plain(case, self.name)
         more = dict(parts.metadata or {})
         if isinstance(self._metadata, CaseCallback):
-            more = {**self._metadata(written, {}), **more}
+            theirs = self._told(self._metadata, written)
+            if not isinstance(theirs, Mapping):
+                raise BadInput(
+                    f"effect {self.name!r}: metadata= gave {theirs!r:.200}; give a dict of texts. Nothing was sent."
+                )
+            more = {**theirs, **more}
         elif self._metadata is not None:
             more = {**self._metadata, **more}
         for mark in MARKS:
@@ -350,7 +302,7 @@ class StripeEffect(Generic[A]):
     async def _adecision(self, arguments: Mapping[str, Any]) -> str:
         assert self._approval is not None
         try:
-            answer = await _asked(self._approval, {**arguments, KEY_ARGUMENT: ""})
+            answer = await asked(self._approval, {**arguments, KEY_ARGUMENT: ""})
         except Exception:  # noqa: BLE001 - it is asked again before the send, where its failure is told
             return ""
         return answer.id if isinstance(answer, Approval) else ""
@@ -373,151 +325,11 @@ class StripeEffect(Generic[A]):
         except BadInput as error:
             raise AuthorityUnclear(f"effect {self.name!r}: {error} Nothing was sent.") from error
 
-
-Callbacks = tuple[Callable[..., Any], ...]
-
-
-def _references(plan: Plan) -> Callable[..., list[str]]:
-    assert plan.references is not None
-    read = plan.references
-    return lambda value: read(_fields(value))
-
-
-def _fields(value: Any) -> Mapping[str, Any]:
-    """The fields of what was made, whether it comes as an object or as the look-up found it."""
-    return value.model_dump() if isinstance(value, StripeObject) else value if isinstance(value, Mapping) else {}
-
-
-def _synchronous(effect: StripeEffect[Any]) -> Callbacks:
-    connection, plan = effect.connection, effect._plan
-
-    def send(
-        case: Any,
-        subject: Any,
-        amount: Any,
-        currency: Any,
-        params: Any,
-        notes: Any,
-        metadata: Any,
-        since: Any,
-        idempotency_key: str,
-    ) -> StripeObject:
-        given = _given(case, subject, amount, currency, params, notes, metadata, since)
-        try:
-            made = connection.run(_once(plan.create(given, idempotency_key)))
-        except stripe.StripeError as error:
-            raise told(error, single_attempt=connection.makes_one_attempt) from error
-        return StripeObject.of(made)
-
-    def facts(**given: Any) -> Facts:
-        try:
-            own = connection.run(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else Facts({})
-        except stripe.StripeError as error:
-            raise unreadable(error) from error
-        if effect._premises is None:
-            return own
-        return _together(own, resolve(effect._premises(given["case"], given)), effect.name)
-
-    def look_up(**given: Any) -> Any:
-        return connection.run(plan.find(given, given[KEY_ARGUMENT]))
-
-    def allowed(**given: Any) -> Permission:
-        assert effect._approval is not None
-        answer = resolve(effect._approval(given["case"], given))
-        try:
-            moved = connection.run(effect.moved(answer, given))
-        except stripe.StripeError as error:
-            raise unreadable(error) from error
-        return effect.permission(answer, moved)
-
-    def budget(**given: Any) -> Any:
-        assert effect._budget is not None
-        return effect._budget(given["case"], given)
-
-    def settlement(value: Any, **given: Any) -> Settlement | None:
-        assert plan.settlement is not None
-        return connection.run(plan.settlement(given, _fields(value)))
-
-    return send, facts, look_up, allowed, budget, settlement
-
-
-def _asynchronous(effect: StripeEffect[Any]) -> Callbacks:
-    connection, plan = effect.connection, effect._plan
-
-    async def send(
-        case: Any,
-        subject: Any,
-        amount: Any,
-        currency: Any,
-        params: Any,
-        notes: Any,
-        metadata: Any,
-        since: Any,
-        idempotency_key: str,
-    ) -> StripeObject:
-        given = _given(case, subject, amount, currency, params, notes, metadata, since)
-        try:
-            made = await connection.arun(_once(plan.create(given, idempotency_key)))
-        except stripe.StripeError as error:
-            raise told(error, single_attempt=connection.makes_one_attempt) from error
-        return StripeObject.of(made)
-
-    async def facts(**given: Any) -> dict[str, Any]:
-        try:
-            own = await connection.arun(plan.facts(given, given[KEY_ARGUMENT])) if plan.facts is not None else Facts({})
-        except stripe.StripeError as error:
-            raise unreadable(error) from error
-        if effect._premises is None:
-            return own
-        return _together(own, await _asked(effect._premises, given), effect.name)
-
-    async def look_up(**given: Any) -> Any:
-        return await connection.arun(plan.find(given, given[KEY_ARGUMENT]))
-
-    async def allowed(**given: Any) -> Permission:
-        assert effect._approval is not None
-        answer = await _asked(effect._approval, given)
-        try:
-            moved = await connection.arun(effect.moved(answer, given))
-        except stripe.StripeError as error:
-            raise unreadable(error) from error
-        return effect.permission(answer, moved)
-
-    async def budget(**given: Any) -> Any:
-        assert effect._budget is not None
-        return await _asked(effect._budget, given)
-
-    async def settlement(value: Any, **given: Any) -> Settlement | None:
-        assert plan.settlement is not None
-        return await connection.arun(plan.settlement(given, _fields(value)))
-
-    return send, facts, look_up, allowed, budget, settlement
-
-
-async def _asked(callback: CaseCallback, given: Mapping[str, Any]) -> Any:
-    """A user's callback, off the event loop if it would block it."""
-    if callback.is_async:
-        return await callback(given["case"], given)
-    answer = await asyncio.to_thread(callback, given["case"], given)
-    return await answer if inspect.isawaitable(answer) else answer
-
-
-def _given(*values: Any) -> dict[str, Any]:
-    return dict(zip(ARGUMENTS, values, strict=True))
-
-
-def _once(call: Call) -> Calls[dict[str, Any]]:
-    return as_dict((yield call))
-
-
-def _together(own: Facts, theirs: Any, effect: str) -> Facts:
-    if not isinstance(theirs, Mapping):
-        raise BadInput(f"effect {effect!r}: premises= gave {theirs!r:.200}; give a dict of named facts.")
-    if twice := own.keys() & theirs.keys():
-        raise BadInput(
-            f"effect {effect!r}: premises= names {', '.join(sorted(twice))}, which the target reads itself. Use another name."
+    def unread(self, error: Exception) -> AuthorityUnclear:
+        """An `approval=` that raised."""
+        return AuthorityUnclear(
+            f"effect {self.name!r}: approval= raised {text_of(error)}. Nothing was sent; ask again when it can be read."
         )
-    return Facts({**own, **theirs}, own.own)
 
 
 def common_of(name: str, key: Callable[..., str], asynchronous: bool, options: Mapping[str, Any]) -> Common:
@@ -556,40 +368,3 @@ def refuse_own(params: Any, own: frozenset[str], effect: str) -> None:
         raise BadInput(
             f"effect {effect!r}: params= names {', '.join(sorted(said))}, which the call says by itself. Leave it out. Nothing was sent."
         )
-
-
-def marked(metadata: Mapping[str, str], key: str, *, mark: str = MARK) -> dict[str, str]:
-    """Metadata with our mark."""
-    return {**metadata, mark: key}
-
-
-def own_of(
-    things: Iterable[Mapping[str, Any]], key: str, amount: int | None, currency: str | None, *, mark: str = MARK
-) -> Own | None:
-    """Our own object among others, by its mark; and whether it is what is asked for, for which its amount is held against ours.
-
-    Args:
-        things: with `id`, `amount`, `currency` and `metadata`.
-        key: the idempotency key.
-        amount: as asked for; None if any will do.
-        currency: the same.
-        mark: by which it is known.
-    """
-    ours = [thing for thing in things if is_ours(thing, key, mark=mark)]
-    if not ours:
-        return None
-    for thing in ours:
-        if amount in (None, thing["amount"]) and currency in (None, thing["currency"]):
-            return Own(dict(thing))
-    has = " and ".join(f"{thing['id']} of {shown(thing['amount'], thing['currency'])}" for thing in ours)
-    asked = shown(amount or 0, currency or ours[0]["currency"])
-    return Own(
-        dict(ours[0]),
-        f"At Stripe {has} carries this effect's mark, and {asked} was asked for. Most often another journal (a lost one, a test's) sent it "
-        "under the same key=. If both are wanted, ask under another key.",
-    )
-
-
-def is_ours(thing: Mapping[str, Any], key: str, *, mark: str = MARK) -> bool:
-    """Whether an object carries our mark for this key."""
-    return (thing.get("metadata") or {}).get(mark) == key

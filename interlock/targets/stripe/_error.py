@@ -187,18 +187,16 @@ def verdict_of(error: BaseException) -> Verdict | None:
     return None
 
 
-class Unreadable(Exception):
-    """Stripe could not be read; says why in plain words."""
-
-
-def unreadable(error: stripe.StripeError) -> Unreadable:
-    """Why a reading failed. Nothing was to be changed by it, so nothing was."""
+def unreadable(error: stripe.StripeError) -> str:
+    """Why a reading failed, in a sentence. Nothing was to be changed by it, so nothing was."""
     if isinstance(error, stripe.APIConnectionError):
-        return Unreadable("Stripe did not answer.")
+        return "Stripe did not answer."
     reading = read(error)
     if reading.meaning is Meaning.UNKNOWN:
-        return Unreadable(f"Stripe answered with an error of its own (HTTP {error.http_status}): {_message_of(error)}")
-    return Unreadable(reading.sentence)
+        text = f"Stripe answered with an error of its own (HTTP {error.http_status}): {_message_of(error)}"
+    else:
+        text = reading.sentence
+    return text if text.endswith(".") else f"{text}."
 
 
 def code_of(error: stripe.StripeError) -> str:

@@ -12,22 +12,11 @@ from interlock.errors import BadInput
 from interlock.rules.premises import equals
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of
 from interlock.targets.stripe._duplicate import Duplicates, rule_of, shown_of
-from interlock.targets.stripe._effect import (
-    AT_MOST,
-    A,
-    Decider,
-    Options,
-    Parts,
-    Plan,
-    StripeEffect,
-    common_of,
-    is_ours,
-    marked,
-    own_of,
-    refuse_own,
-)
+from interlock.targets.stripe._effect import AT_MOST, A, Decider, Options, Parts, StripeEffect, common_of, refuse_own
 from interlock.targets.stripe._error import is_missing
+from interlock.targets.stripe._mark import is_ours, marked, own_of
 from interlock.targets.stripe._money import checked_amount, checked_currency
+from interlock.targets.stripe._plan import Plan
 from interlock.targets.stripe.settlement import ids_in, settlement_calls
 
 if TYPE_CHECKING:
@@ -236,7 +225,18 @@ def _plan(kind: Kind, duplicates: Any) -> Plan:
         return found and found._replace(evidence=next(one for one in things if one["id"] == found.evidence["id"]))
 
     def find(given: Given, key: str) -> Calls[Own | None]:
-        return own((yield from mine(given)), given, key)
+        try:
+            things = yield from mine(given)
+        except stripe.InvalidRequestError as error:
+            if not is_missing(error):
+                raise
+            # What is gone cannot be listed any more, today or ever: that is no absence, and waiting does not help.
+            return Own(
+                True,
+                f"{given['subject']} is not there any more, and Stripe shows nothing that was done for it. Whether this was, its "
+                "events and the account's balance tell.",
+            )
+        return own(things, given, key)
 
     def facts(given: Given, key: str) -> Calls[Facts]:
         told = yield from kind.facts(given)

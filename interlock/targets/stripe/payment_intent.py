@@ -25,24 +25,20 @@ from interlock.rules.premises import equals, matches, one_of, unchanged
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of, require_past
 from interlock.targets.stripe._effect import (
     AT_MOST,
-    CAPTURE_MARK,
     A,
     Common,
     Decider,
-    Moved,
     Options,
     Parts,
-    Plan,
     StripeEffect,
     common_of,
-    is_ours,
-    marked,
-    own_of,
     refuse_own,
 )
 from interlock.targets.stripe._error import is_missing
+from interlock.targets.stripe._mark import CAPTURE_MARK, is_ours, marked, own_of
 from interlock.targets.stripe._money import checked_amount, checked_currency
 from interlock.targets.stripe._move import existing
+from interlock.targets.stripe._plan import Moved, Plan
 from interlock.targets.stripe.settlement import ids_in, settlement_calls
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from interlock.effects import Kind
 from interlock.errors import ConfigurationError, JournalError, SettlementUnreadable
 from interlock.outcomes import Outcome
 from interlock.rules.lifecycle import LANDED, OPEN
-from interlock.targets.stripe._effect import MARKS
+from interlock.targets.stripe._mark import MARKS
 from interlock.targets.stripe.settlement import ids_in
 
 if TYPE_CHECKING:

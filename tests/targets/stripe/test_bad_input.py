@@ -15,6 +15,7 @@ from interlock.errors import BadInput, ConfigurationError, PremiseUnreadable
 from interlock.targets.stripe import _error as errors
 from interlock.targets.stripe import stripe_customer_balance, stripe_refund
 from interlock.targets.stripe._error import Meaning, read
+from interlock.testing import SimulatedCrash
 from tests.targets.stripe.conftest import Case, by_order, pay
 
 
@@ -127,6 +128,28 @@ def test_deleted_customer(gate: Interlock, client: stripe.StripeClient) -> None:
     outcome = change({"customer": customer.id}, amount=-500)
     assert str(outcome) == "REFUSED:premise_false"
     assert "customer: 'deleted' before, 'deleted' now" in outcome.for_person
+
+
+def test_customer_that_is_gone_after_a_crash(
+    open_gate: Callable[..., Interlock], client: stripe.StripeClient, tmp_path: Any
+) -> None:
+    """A credit whose customer Stripe does not know any more cannot be looked up, ever: it ends, as AMBIGUOUS, and says why."""
+    customer = client.v1.customers.create({"email": "ada@example.com"})
+
+    def change(gate: Interlock, client: stripe.StripeClient) -> Any:
+        return stripe_customer_balance(
+            gate, client, key=lambda case: f"c:{case.customer}", currency="usd", settle_after=0
+        )
+
+    gate = open_gate()
+    with pytest.raises(SimulatedCrash):
+        gate.submit(change(gate, client).proposal({"customer": customer.id}, amount=-500), crash_after_effect=True)
+    with LocalStripe(tmp_path / "without the customer") as emptied:
+        gate = open_gate()
+        change(gate, emptied.client())
+        (outcome,) = gate.recover()
+    assert str(outcome) == "AMBIGUOUS"
+    assert f"{customer.id} is not there any more" in outcome.for_person
 
 
 def test_above_what_is_left_at_the_last_moment(

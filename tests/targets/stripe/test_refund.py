@@ -350,7 +350,7 @@ async def test_asynchronous(gate: Interlock, service: LocalStripe, client: strip
     )
 
     async def approve(case: Case) -> Approval:
-        return APPROVED
+        return Approval(id=f"ap_{case.order}", by="ann", amount_minor=2000)
 
     refund = stripe_refund(gate, own, key=by_order, approval=approve, asynchronous=True)
     first = await refund(case, amount=2000)
