@@ -7,13 +7,17 @@ expectation of its own: those are the contract's (`integration.py`). Run as a mo
 from __future__ import annotations
 
 import asyncio
+import atexit
+import functools
 import importlib.util
 import inspect
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -238,9 +242,9 @@ def run_and_die(
 
     Raises:
         AssertionError: it was not killed.
+        TimeoutError: it was not killed in time; it is now.
     """
     order = {
-        "file": inspect.getfile(driver),
         "driver": driver.__qualname__,
         "directory": str(place.directory),
         "config": place.config,
@@ -249,30 +253,108 @@ def run_and_die(
         "calls": [asdict(call) for call in calls],
         "thread": thread,
     }
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    ended = subprocess.run(
-        [sys.executable, "-m", "interlock.testing.driver"],
-        input=json.dumps(order),
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=within_s,
-        check=False,
+    status, said = _parent_of(inspect.getfile(driver)).run(order, place.state / "child.log", within_s)
+    assert os.WIFSIGNALED(status), (
+        f"the child was to be killed, and ended with {os.WEXITSTATUS(status)}:\n{said[-6000:]}"
     )
-    assert ended.returncode == -signal.SIGKILL, (
-        f"the child was to be killed, and ended with {ended.returncode}:\n{ended.stdout[-2000:]}\n{ended.stderr[-4000:]}"
+    assert os.WTERMSIG(status) == signal.SIGKILL, (
+        f"the child was to be killed, and ended by {os.WTERMSIG(status)}:\n{said[-6000:]}"
     )
 
 
-def _main() -> None:
-    order = json.load(sys.stdin)
-    file = Path(order["file"])
+class _Parent:
+    """A process that has a driver's framework loaded, and forks the children that are to be killed: an import takes seconds."""
+
+    def __init__(self, file: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "interlock.testing.driver", file],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+        self._read(120.0)  # that it is ready
+
+    def run(self, order: Mapping[str, Any], log: Path, within_s: float) -> tuple[int, str]:
+        """Fork a child for an order; how it ended, and what it wrote."""
+        whole = {"order": order, "log": str(log), "environment": dict(os.environ), "directory": os.getcwd()}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(whole).encode() + b"\n")
+        self.process.stdin.flush()
+        child = self._read(within_s)
+        try:
+            status = self._read(within_s)
+        except TimeoutError:
+            os.kill(child, signal.SIGKILL)
+            self._read(10.0)
+            raise
+        return status, log.read_text("utf-8", "replace")
+
+    def _read(self, within_s: float) -> int:
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], within_s)[0]:
+            raise TimeoutError(f"the child has not ended within {within_s:g} s")
+        line = self.process.stdout.readline()
+        assert line, f"the process that forks children ended with {self.process.wait(10)}"
+        return int(line)
+
+    def close(self) -> None:
+        """It ends with its input."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+@functools.cache
+def _parent_of(file: str) -> _Parent:
+    parent = _Parent(file)
+    atexit.register(parent.close)
+    return parent
+
+
+def _fork_for_each_order(file: str) -> None:
+    module = _load(Path(file))
+    print(0, flush=True)
+    for line in sys.stdin.buffer:
+        whole = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                _become_a_child(whole)
+                _obey(module, whole["order"])
+                code = 0
+            except BaseException:  # noqa: BLE001 - told to whoever reads the log, and in the exit code
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        print(child, flush=True)
+        print(os.waitpid(child, 0)[1], flush=True)
+
+
+def _become_a_child(whole: Mapping[str, Any]) -> None:
+    """The child's own output, environment and directory."""
+    log = os.open(whole["log"], os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for number, file in enumerate((nothing, log, log)):
+        os.dup2(file, number)
+    os.environ.clear()
+    os.environ.update(whole["environment"])
+    os.chdir(whole["directory"])
+
+
+def _load(file: Path) -> Any:
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def _obey(module: Any, order: Mapping[str, Any]) -> None:
     found: Any = module
     for part in order["driver"].split("."):
         found = getattr(found, part)
@@ -291,4 +373,4 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    _main()
+    _fork_for_each_order(sys.argv[1])
