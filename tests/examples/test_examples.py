@@ -38,7 +38,7 @@ def test_example_tells_its_story(story: str) -> None:
     if story == "restate" and find_server() is None:
         pytest.skip(MISSING)
     command = [sys.executable, "-W", "error", str(EXAMPLES / story / "main.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == ENDS_WITH[story]
 
