@@ -19,12 +19,12 @@ from benchmarks.simulator.search import actions_of, exhaust, replay, shrink, tex
 from benchmarks.simulator.state import Action as Deed
 from benchmarks.simulator.state import Budget
 from benchmarks.simulator.world import SimulatedJournal, World
-from interlock import gate, protocol
+from interlock import gate
 from interlock.effects import Kind
 from interlock.journal import _memory
 from interlock.journal._base import Prepared
 from interlock.ports import Liveness
-from interlock.protocol import CRASH_POINTS, Seen
+from interlock.protocol import CRASH_POINTS, Seen, _recover, _time
 from interlock.rules import budgets
 from interlock.rules.recovery import Action, Checks, Resend, decide
 
@@ -174,21 +174,21 @@ def test_finds_a_broken_recheck(tier: str, monkeypatch: pytest.MonkeyPatch) -> N
         return Checks.HOLD, {}, None, None
         yield
 
-    monkeypatch.setattr(protocol, "_recheck", granted)
+    monkeypatch.setattr(_recover, "_recheck", granted)
     assert _found(tier, budget=Budget(1, 0, 1, 1), events=EVENTS) == invariant.CHECKED
 
 
 @pytest.mark.parametrize("tier", ["tier2", "tier2+lag"])
 def test_finds_absence_trusted_at_once(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recovery that believes the first look-up is found: the dead sender's request lands after it."""
-    monkeypatch.setattr(protocol, "_untrusted_s", lambda *_: 0.0)
+    monkeypatch.setattr(_recover, "untrusted_s", lambda *_: 0.0)
     rule = _found(tier, budget=Budget(1, 0, 1, 0))
     assert rule == invariant.ONE_LANDING
 
 
 def test_finds_a_window_that_never_closes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A resend after the service has forgotten the key is found."""
-    monkeypatch.setattr(protocol, "_window_open", lambda state, capabilities, clock: capabilities.dedupes)
+    monkeypatch.setattr(_recover, "is_within_window", lambda state, capabilities, clock: capabilities.dedupes)
     assert _found("tier1", budget=Budget(1, 0, 1, 1), events=TIME) == invariant.ONE_LANDING
 
 
@@ -241,7 +241,7 @@ def test_a_wall_clock_set_forward_does_not_end_a_deadline(monkeypatch: pytest.Mo
     scenario = Scenario(name="fixed", capabilities=TIERS["tier2"], workers=("submit", "later"), late=True, **world)  # type: ignore[arg-type]
     tally = exhaust(World(scenario))
     assert tally.violation is None
-    monkeypatch.setattr(protocol, "surely_elapsed_s", protocol.elapsed_s)
+    monkeypatch.setattr(_time, "surely_elapsed_s", _time.elapsed_s)
     assert _found("tier2", **world) == invariant.ONE_LANDING  # type: ignore[arg-type]
 
 
@@ -269,10 +269,10 @@ def test_an_earlier_request_still_on_its_way_is_waited_for(monkeypatch: pytest.M
     assert tally.violation is None
 
     def only_last(history, sighting, capabilities, clock):  # type: ignore[no-untyped-def]
-        return protocol._untrusted_s(protocol._dispatches(history)[-1], sighting, capabilities, clock)
+        return _recover.untrusted_s(_recover.dispatches(history)[-1], sighting, capabilities, clock)
         yield
 
-    monkeypatch.setattr(protocol, "_unsettled_s", only_last)
+    monkeypatch.setattr(_recover, "_unsettled_s", only_last)
     assert _found("tier1+lookup", **world) in (invariant.TRUE_REFUSAL, invariant.ONE_LANDING)  # type: ignore[arg-type]
 
 
@@ -291,5 +291,5 @@ def test_a_rejected_resend_does_not_speak_for_an_earlier_request(monkeypatch: py
     def believing(**known: Any) -> Action:
         return Action.FAIL if known["resend"] is Resend.REJECTED else decide(**known)
 
-    monkeypatch.setattr(protocol, "decide", believing)
+    monkeypatch.setattr(_recover, "decide", believing)
     assert _found("tier1", **world) in (invariant.TRUE_REFUSAL, invariant.TRUE_OUTCOME, invariant.ONE_LANDING)  # type: ignore[arg-type]
