@@ -2,7 +2,7 @@
 
     load -> read the service -> is it news? -> append (if the history has not moved; else begin again)
 
-`resettle` is a generator of steps like those of `protocol.py`, so a test can stop it wherever a process can die. An entry is written
+`resettle` is a generator of steps like those of the protocol, so a test can stop it wherever a process can die. An entry is written
 only if nothing was written since the history was read, so of two watchers one writes a change, and the other reads again and finds no
 news. What a death loses is a reading, and the next one gets it again.
 
