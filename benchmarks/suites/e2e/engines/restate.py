@@ -53,7 +53,9 @@ class ENGINE(Engine):
             try:
                 metadata.version(package)
             except metadata.PackageNotFoundError:
-                raise CannotRun(f'--engine restate needs {package}: pip install "restate-sdk>=1.0.1" hypercorn') from None
+                raise CannotRun(
+                    f'--engine restate needs {package}: pip install "restate-sdk>=1.0.1" hypercorn'
+                ) from None
         if find_server() is None:
             raise CannotRun(f"--engine restate: {MISSING}")
         kept = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="restate-")))
