@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 DECIDING_S = 100.0
 ATTEMPT_S = {Service.LOCAL: 2.0, Service.LIVE: 20.0}
-"""The start-to-close timeout of the refund. Temporal's pages ask for more than the longest attempt takes: here a second that the gate declares
-as its pause, and requests that take milliseconds on loopback."""
+"""The start-to-close timeout of the refund. Temporal's pages ask for more than the longest attempt takes: here a second that the gate
+declares as its pause, and requests that take milliseconds on loopback."""
 STICKY_S = 0.3
 """Until the server takes a workflow from a dead worker's sticky queue; by default ten seconds, which would be measured as the arm's."""
 
