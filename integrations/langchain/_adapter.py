@@ -6,7 +6,6 @@ and which message the model gets. It must not know order, journal, retries or cl
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,13 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, InjectedToolCallId
+from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
-from pydantic import BaseModel, create_model
 
 from interlock import ConfigurationError, NotSent
-from interlock.extend import Answer, Parameters, ProtectedTools, ToolFailed, ToolGate, without_argument
+from interlock.extend import Answer, ProtectedTools, ToolFailed, ToolGate
+from interlock.integrations.langchain._schema import (
+    face_of,
+    injected_names,
+    is_async_only,
+    parameters_of,
+    payload_names,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,9 +48,6 @@ _KEPT = (
     "extras",
 )
 """What of a tool is its face to model and framework; the gated tool has the same."""
-
-_OF_LANGCHAIN = ("callbacks", "run_manager", "config")
-"""What LangChain itself hands a tool's function, in a recovery, too."""
 
 _CONFIG_IDS = ("thread_id", "checkpoint_id", "checkpoint_ns")
 _METADATA_IDS = ("langgraph_node", "langgraph_step", "langgraph_checkpoint_ns")
@@ -83,9 +85,9 @@ class ToolEntrance:
 
     def __init__(self, tool: BaseTool) -> None:
         self.tool = tool
-        self.is_async = _is_async_only(tool)
-        self.payload_names = _payload_names(tool)
-        self.parameters = _parameters(tool, self.payload_names)
+        self.is_async = is_async_only(tool)
+        self.payload_names = payload_names(tool)
+        self.parameters = parameters_of(tool, self.payload_names)
 
     @property
     def call(self) -> Any:
@@ -140,7 +142,7 @@ class ToolEntrance:
         Raises:
             NotSent: nothing was called; resuming the run brings what is missing, and settles the effect.
         """
-        missing = sorted(_injected_names(self.tool) - live.injected.keys() - arguments.keys())
+        missing = sorted(injected_names(self.tool) - live.injected.keys() - arguments.keys())
         if missing:
             raise NotSent(
                 f"{self.tool.name!r} takes {', '.join(missing)} from a run of the framework, which a recovery has not. "
@@ -321,7 +323,7 @@ def gated(tool: BaseTool, gate: ToolGate, entrance: ToolEntrance) -> BaseTool:
         return tool
     fields = type(tool).model_fields
     kept = {name: getattr(tool, name) for name in _KEPT if name in fields}
-    face = _face(tool.tool_call_schema, gate.argument_of_gate(tool.name))
+    face = face_of(tool.tool_call_schema, gate.argument_of_gate(tool.name))
     return GatedTool(inner=tool, gate=gate, entrance=entrance, face=face, **kept)
 
 
@@ -374,76 +376,3 @@ def _messages(command: Command[Any]) -> Iterator[ToolMessage]:
 
 def _text(message: ToolMessage) -> str:
     return message.content if isinstance(message.content, str) else json.dumps(message.content, default=str)
-
-
-def _payload_names(tool: BaseTool) -> frozenset[str] | None:
-    """The arguments that the model writes; None where the schema does not tell."""
-    schema = tool.tool_call_schema
-    if isinstance(schema, dict):
-        properties = schema.get("properties")
-        return frozenset(properties) if isinstance(properties, dict) else None
-    return frozenset(getattr(schema, "model_fields", {}))
-
-
-def _parameters(tool: BaseTool, payload: frozenset[str] | None) -> Parameters:
-    """What the tool takes, as its schema says; the arguments that are injected may be the gate's to fill in, and no path leads to them."""
-    if payload is None:
-        return Parameters((), takes_any=True)
-    schema = tool.tool_call_schema
-    written = () if isinstance(tool.args_schema, dict) else getattr(tool.get_input_schema(), "model_fields", ())
-    injected = tuple(name for name in written if name not in payload)
-    if isinstance(schema, type) and issubclass(schema, BaseModel):
-        schema = schema.model_json_schema()
-    if not isinstance(schema, dict):
-        return Parameters(tuple(sorted(payload)), filled=injected)
-    return Parameters.of_schema(schema, filled=injected)
-
-
-def _face(schema: Any, argument: str | None) -> Any:
-    """A schema without the argument that the gate fills in; None where there is nothing to leave out."""
-    if isinstance(schema, dict):
-        shown = without_argument(schema, argument)
-        return None if shown is schema else shown
-    fields = getattr(schema, "model_fields", {})
-    if argument is None or argument not in fields or not issubclass(schema, BaseModel):
-        return None
-    kept: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items() if name != argument}
-    return create_model(schema.__name__, __config__=schema.model_config, __doc__=schema.__doc__, **kept)
-
-
-def _injected_names(tool: BaseTool) -> frozenset[str]:
-    """The arguments without a default that the framework puts in, other than the id of the call."""
-    names = _payload_names(tool)
-    if names is None:
-        return frozenset()
-    if isinstance(
-        tool.args_schema, dict
-    ):  # a JSON Schema tells of the payload alone; what is injected, the function says
-        return frozenset(_required_of(tool) - names)
-    return frozenset(
-        name
-        for name, declared in getattr(tool.get_input_schema(), "model_fields", {}).items()
-        if name not in names and declared.is_required() and not _is_call_id(declared)
-    )
-
-
-def _required_of(tool: BaseTool) -> set[str]:
-    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
-    if function is None:
-        return set()
-    return {
-        parameter.name
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.default is parameter.empty
-        and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        and parameter.name not in _OF_LANGCHAIN
-        and not any(mark is InjectedToolCallId for mark in getattr(parameter.annotation, "__metadata__", ()))
-    }
-
-
-def _is_call_id(declared: Any) -> bool:
-    return any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in declared.metadata)
-
-
-def _is_async_only(tool: BaseTool) -> bool:
-    return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
