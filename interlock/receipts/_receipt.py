@@ -137,7 +137,8 @@ def _line(entry: Mapping[str, Any], stored: str) -> str:
     checks = {**data.get("recheck", {}), **data}
     said = [] if "allowed" not in checks else ["allowed" if checks["allowed"] else "not allowed"]
     said += [f"{name} {checks[name]}" for name in SHOWN if checks.get(name) not in (None, "")]
-    said += [f"premise {name} does not hold" for name, told in checks.get("premises", {}).items() if not told["holds"]]
+    premises = checks.get("premises", {}).items()
+    said += [f"premise {name} does not hold ({told['rule']})" for name, told in premises if not told["holds"]]
     said += [f"holds {budget['amount']} of {budget['key']}" for budget in data.get("budget", ())]
     if isinstance(made := data.get("value"), Mapping) and "id" in made:
         said.append(str(made["id"]))

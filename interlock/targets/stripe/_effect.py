@@ -121,22 +121,23 @@ class Options(TypedDict, total=False):
     name: str
 
 
-class Common(NamedTuple):
+class Common:
     """`Options` with their defaults."""
 
-    key: Callable[..., str]
-    asynchronous: bool
-    approval: Callable[..., Any] | None = None
-    premises: Callable[..., Any] | None = None
-    expect: Mapping[str, Any] | None = None
-    budget: Callable[..., Any] | None = None
-    case: type[Any] | None = None
-    metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None = None
-    timeout: float | timedelta = 30.0
-    settle_after: float | timedelta = SETTLE_AFTER_S
-    wait: float | timedelta = 0.0
-    watch_for: float | timedelta | None = None
-    name: str = ""
+    def __init__(self, key: Callable[..., str], asynchronous: bool, name: str, given: Options) -> None:
+        self.key = key
+        self.asynchronous = asynchronous
+        self.name = given.get("name", name)
+        self.approval = given.get("approval")
+        self.premises = given.get("premises")
+        self.expect = given.get("expect")
+        self.budget = given.get("budget")
+        self.case = given.get("case")
+        self.metadata = given.get("metadata")
+        self.timeout = given.get("timeout", 30.0)
+        self.settle_after = given.get("settle_after", SETTLE_AFTER_S)
+        self.wait = given.get("wait", 0.0)
+        self.watch_for = given.get("watch_for")
 
 
 class Decider(TypedDict, total=False):
@@ -332,7 +333,7 @@ class StripeEffect(Generic[A]):
         )
 
 
-def common_of(name: str, key: Callable[..., str], asynchronous: bool, options: Mapping[str, Any]) -> Common:
+def common_of(name: str, key: Callable[..., str], asynchronous: bool, options: Options) -> Common:
     """The options of a declaration, with their defaults.
 
     Raises:
@@ -344,7 +345,7 @@ def common_of(name: str, key: Callable[..., str], asynchronous: bool, options: M
         )
     if asynchronous is not True and asynchronous is not False:
         raise ConfigurationError(f"effect {name!r}: asynchronous= is {asynchronous!r}; say True or False.")
-    return Common(key, asynchronous, **{"name": name, **options})
+    return Common(key, asynchronous, name, options)
 
 
 def refuse_own(params: Any, own: frozenset[str], effect: str) -> None:

@@ -52,7 +52,7 @@ class Moved(NamedTuple):
     currency: str
 
 
-class Plan(NamedTuple):
+class Plan:
     """What one kind of effect is made of. Each function gets the recorded arguments by name.
 
     Attributes:
@@ -65,10 +65,20 @@ class Plan(NamedTuple):
         references: Stripe's ids under which an event can find it, from the object that was made.
     """
 
-    create: Callable[[Mapping[str, Any], str], Call]
-    find: Callable[[Mapping[str, Any], str], Calls[Own | None]]
-    facts: Callable[[Mapping[str, Any], str], Calls[Facts]] | None = None
-    expect: Mapping[str, Any] = {}
-    moves: Callable[[Mapping[str, Any], str], Calls[Moved]] | None = None
-    settlement: Callable[[Mapping[str, Any], Mapping[str, Any]], Calls[Settlement | None]] | None = None
-    references: Callable[[Mapping[str, Any]], list[str]] | None = None
+    def __init__(
+        self,
+        create: Callable[[Mapping[str, Any], str], Call],
+        find: Callable[[Mapping[str, Any], str], Calls[Own | None]],
+        facts: Callable[[Mapping[str, Any], str], Calls[Facts]] | None = None,
+        expect: Mapping[str, Any] | None = None,
+        moves: Callable[[Mapping[str, Any], str], Calls[Moved]] | None = None,
+        settlement: Callable[[Mapping[str, Any], Mapping[str, Any]], Calls[Settlement | None]] | None = None,
+        references: Callable[[Mapping[str, Any]], list[str]] | None = None,
+    ) -> None:
+        self.create = create
+        self.find = find
+        self.facts = facts
+        self.expect: Mapping[str, Any] = expect or {}
+        self.moves = moves
+        self.settlement = settlement
+        self.references = references
