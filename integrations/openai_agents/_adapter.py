@@ -72,6 +72,7 @@ class ToolEntrance:
         self.tool = tool
         self.schema = schema_of(tool)
         self.parameters = Parameters.of_schema(tool.params_json_schema)
+        self.is_agent = bool(getattr(tool, "_is_agent_tool", False))
         self._invoke = raising(tool)
         self._context = context
 
@@ -343,7 +344,8 @@ class ToolTable:
             config,
             tools={name: own.call for name, own in self._entrances.items()},
             journal=journal,
-            parameters={name: own.parameters for name, own in self._entrances.items()},
+            # An agent as a tool is refused for what it is (below), not for what it takes.
+            parameters={name: own.parameters for name, own in self._entrances.items() if not own.is_agent},
         )
         try:
             for name in _named_in(gate):
@@ -371,7 +373,7 @@ class ToolTable:
     def _check(self, name: str, gate: ToolGate) -> None:
         if name in self._twice:
             raise ConfigurationError(_two(name))
-        if gate.is_gated(name) and getattr(self._entrances[name].tool, "_is_agent_tool", False):
+        if gate.is_gated(name) and self._entrances[name].is_agent:
             raise ConfigurationError(
                 f"the tool {name!r} runs an agent, which may pause for an approval in its middle. Gate the tools of that agent instead."
             )

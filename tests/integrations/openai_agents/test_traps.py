@@ -87,7 +87,8 @@ def test_face_of_the_tool_is_kept(place: Place) -> None:
     with closing(Desk(place, needs_approval=True)) as desk:
         gated = desk.tools[0]
         assert isinstance(gated, FunctionTool)
-        assert (gated.name, gated.description, gated.needs_approval) == ("create_refund", desk.refund.description, True)
+        assert (gated.name, gated.description) == ("create_refund", desk.refund.description)
+        assert callable(gated.needs_approval), "it asks as the tool does, and reads the facts for whoever is asked"
         assert set(gated.params_json_schema["properties"]) == {"order_id", "amount", "note"}
         assert "reference" not in gated.params_json_schema["required"]
         assert "reference" in desk.refund.params_json_schema["properties"], "the tool itself was changed"
