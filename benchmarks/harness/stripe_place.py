@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import stripe
 
-from benchmarks.harness.stripe_wire import Door, Service, connect, read_key
+from benchmarks.harness.stripe_wire import SETTLE_AFTER_S, Door, Service, connect, read_key
 from benchmarks.harness.suite import CannotRun
 from benchmarks.services.stripe import LocalStripe
 
@@ -64,6 +64,11 @@ class StripePlace:
     def is_local(self) -> bool:
         """Whether it is the local service."""
         return self._local is not None
+
+    @property
+    def settle_after_s(self) -> float:
+        """The pause that is declared to the gate before it trusts an absent refund here."""
+        return SETTLE_AFTER_S[self.service]
 
     @property
     def local(self) -> LocalStripe:

@@ -41,6 +41,11 @@ class Service(StrEnum):
     LIVE = "live"
 
 
+SETTLE_AFTER_S: Mapping[Service, float] = {Service.LOCAL: 0.005, Service.LIVE: 10.0}
+"""The pause before an absent refund is trusted, as declared to the gate. A request on loopback, once its sender is dead, lands within the
+first (rows in which it lands later declare their own); the second is the Stripe target's default."""
+
+
 class Death(StrEnum):
     """Where around the POST a worker kills itself with SIGKILL."""
 

@@ -41,9 +41,6 @@ TIER_WITHOUT_HELP = 3
 POINTS = (Point.BEFORE_SEND, Point.BEFORE_ACK)
 ARMS = ("gate", "hand_check")
 
-SETTLE_AFTER_S = 0.005
-"""The declared pause before an `absent` is trusted: a request on loopback, once its sender is dead, lands within it."""
-
 SERVICE_DELAY_S = 0.4
 """How long the service holds the stopped sender's request before it acts."""
 
@@ -89,12 +86,16 @@ def run(options: Options, progress: Progress) -> Document:
             started=started,
             ended=datetime.now(UTC),
             repetitions=repetitions,
-            settle_after_s=SETTLE_AFTER_S,
+            settle_after_s=service.settle_after_s,
             **service.meta(),
         ),
         report=_report(),
         cells=cells,
-        measures=[*crash_measures(cells), *(stop_measures(cells) if stops else [])],
+        measures=[
+            *crash_measures(cells),
+            Measure(name="declared pause before an absent is trusted", value=service.settle_after_s, unit="s"),
+            *(stop_measures(cells) if stops else []),
+        ],
         is_whole=service.is_local,
     )
 
@@ -141,7 +142,8 @@ def _stop_in_the_send(stage: Stage) -> list[Answer]:
 
 
 def _play(service: StripePlace, directory: Path, case: Case, number: int) -> Cell:
-    stage = Stage(service, directory, case.column, order=f"882-{number:03}", real=True, settle_after_s=SETTLE_AFTER_S)
+    settle_after_s = service.settle_after_s
+    stage = Stage(service, directory, case.column, order=f"882-{number:03}", real=True, settle_after_s=settle_after_s)
     try:
         answers = case.play(stage)
     finally:
@@ -204,7 +206,6 @@ def crash_measures(cells: Sequence[Cell]) -> Iterator[Measure]:
                 holds=ratio <= MOST_RATIO,
                 details={"spread": _spread(ratios)},
             )
-    yield Measure(name="declared pause before an absent is trusted", value=SETTLE_AFTER_S, unit="s")
 
 
 def _times(cells: Sequence[Cell], row: str, tier: int, arm: str) -> list[float]:

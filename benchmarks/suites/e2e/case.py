@@ -12,13 +12,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from benchmarks.harness.stripe_wire import Death, Door
+from benchmarks.harness.stripe_wire import SETTLE_AFTER_S, Death, Door, Service
 
 APPROVED_MINOR = 2_000
 UNRELATED_MINOR = 500
-
-LOCAL_SETTLE_AFTER_S, LIVE_SETTLE_AFTER_S = 1.0, 10.0
-"""The pause before an absent refund is trusted, as declared to the gate: the target's default live, less on loopback."""
 
 NO_DECISION = "STOPPED:no_decision"
 """The answer of a worker whose model decided nothing that could be carried out."""
@@ -67,7 +64,7 @@ class Job(BaseModel):
     cap_minor: int = APPROVED_MINOR
     model: ModelDoor = ModelDoor()
     can_look_up: bool = True
-    settle_after_s: float = LOCAL_SETTLE_AFTER_S
+    settle_after_s: float = SETTLE_AFTER_S[Service.LOCAL]
     passed_s: float = 0.0
     die: Death | None = None
     attempt: int = 1

@@ -12,8 +12,6 @@ from benchmarks.harness.stripe_wire import Death
 from benchmarks.harness.supervisor import Supervisor, Worker, WorkerError
 from benchmarks.suites.e2e.case import (
     APPROVED_MINOR,
-    LIVE_SETTLE_AFTER_S,
-    LOCAL_SETTLE_AFTER_S,
     Answer,
     Approvals,
     ArmName,
@@ -58,7 +56,7 @@ class Stage:
             payment=self.payment,
             model=self.model,
             can_look_up=self.can_look_up,
-            settle_after_s=LOCAL_SETTLE_AFTER_S if self.place.is_local else LIVE_SETTLE_AFTER_S,
+            settle_after_s=self.place.settle_after_s,
         )
 
     def run_until_death(self, die: Death) -> Answer | None:

@@ -19,8 +19,6 @@ from benchmarks.harness.suite import Options, Suite
 from benchmarks.suites.e2e import engines
 from benchmarks.suites.e2e.case import (
     APPROVED_MINOR,
-    LIVE_SETTLE_AFTER_S,
-    LOCAL_SETTLE_AFTER_S,
     Answer,
     ArmName,
     ModelDoor,
@@ -68,7 +66,7 @@ def run(options: Options, progress: Progress) -> Document:
                 engine=engine.name,
                 model=more.model,
                 repetitions=repetitions,
-                settle_after_s=LOCAL_SETTLE_AFTER_S if place.is_local else LIVE_SETTLE_AFTER_S,
+                settle_after_s=place.settle_after_s,
                 **place.meta(),
             ),
             **({"engine_versions": dict(engine.versions)} if engine.versions else {}),

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from benchmarks.harness.stripe_wire import Death, Door
-from benchmarks.suites.e2e.case import LOCAL_SETTLE_AFTER_S, Answer, Approvals
+from benchmarks.harness.stripe_wire import SETTLE_AFTER_S, Death, Door, Service
+from benchmarks.suites.e2e.case import Answer, Approvals
 
 __all__ = [
     "AMOUNT_MINOR",
@@ -76,7 +76,7 @@ class Job(BaseModel):
     payment: str
     amount_minor: int = AMOUNT_MINOR
     cap_minor: int | None = None
-    settle_after_s: float = LOCAL_SETTLE_AFTER_S
+    settle_after_s: float = SETTLE_AFTER_S[Service.LOCAL]
     die: Death | None = None
     beside: dict[str, str] = {}
 

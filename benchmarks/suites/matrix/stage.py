@@ -14,7 +14,6 @@ from typing import Any
 from benchmarks.harness.stripe_place import StripePlace
 from benchmarks.harness.stripe_wire import Death
 from benchmarks.harness.supervisor import Supervisor, Worker, WorkerError
-from benchmarks.suites.e2e.case import LIVE_SETTLE_AFTER_S, LOCAL_SETTLE_AFTER_S
 from benchmarks.suites.matrix.case import AMOUNT_MINOR, Answer, ArmName, Job, Moment
 from benchmarks.suites.matrix.worker import MODULE, TOLD, WAITS
 
@@ -134,7 +133,7 @@ class Stage:
             case=case,
             payment=self.payment,
             cap_minor=self.cap_minor,
-            settle_after_s=LOCAL_SETTLE_AFTER_S if self.place.is_local else LIVE_SETTLE_AFTER_S,
+            settle_after_s=self.place.settle_after_s,
             beside=dict(self.beside),
         )
         job.approvals.give(AMOUNT_MINOR)

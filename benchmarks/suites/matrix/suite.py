@@ -21,8 +21,8 @@ from benchmarks.harness import meta, stripe_place
 from benchmarks.harness.document import Cell, Document, Verdict, Wanted
 from benchmarks.harness.progress import Progress
 from benchmarks.harness.stripe_place import ROOT, StripePlace, money_of
+from benchmarks.harness.stripe_wire import SETTLE_AFTER_S, Service
 from benchmarks.harness.suite import CannotRun, Options, Suite
-from benchmarks.suites.e2e.case import LIVE_SETTLE_AFTER_S, LOCAL_SETTLE_AFTER_S
 from benchmarks.suites.matrix.arms import APPROVAL
 from benchmarks.suites.matrix.case import AMOUNT_MINOR, ARMS, Answer, ArmName
 from benchmarks.suites.matrix.estimate import Estimate
@@ -74,7 +74,7 @@ def run(options: Options, progress: Progress) -> Document:
             started=datetime.fromisoformat(kept.head.get("started", started.isoformat())),
             ended=datetime.now(UTC),
             repetitions=fewest,
-            settle_after_s=LOCAL_SETTLE_AFTER_S if more.stripe == "local" else LIVE_SETTLE_AFTER_S,
+            settle_after_s=SETTLE_AFTER_S[Service(more.stripe)],
             framework_versions=_versions(cells, known),
             sources=" and ".join(sorted({str(cell.details["source"]).partition("-")[0] for cell in cells})),
             **told,

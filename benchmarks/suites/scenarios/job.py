@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from benchmarks.harness.stripe_wire import Death, Door
-from benchmarks.suites.e2e.case import LOCAL_SETTLE_AFTER_S, Answer
+from benchmarks.harness.stripe_wire import SETTLE_AFTER_S, Death, Door, Service
+from benchmarks.suites.e2e.case import Answer
 
 PATIENCE_S = 60.0
 
@@ -46,7 +46,7 @@ class Job(BaseModel):
     amount_minor: int
     seen: list[str] = []
     done: str | None = None
-    settle_after_s: float = LOCAL_SETTLE_AFTER_S
+    settle_after_s: float = SETTLE_AFTER_S[Service.LOCAL]
     passed_s: float = 0.0
     die: Death | None = None
     dies_at: str

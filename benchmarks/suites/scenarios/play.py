@@ -24,7 +24,7 @@ from benchmarks.harness.stripe_wire import Death
 from benchmarks.harness.suite import Options
 from benchmarks.harness.supervisor import Supervisor, WorkerError
 from benchmarks.harness.truth import READERS
-from benchmarks.suites.e2e.case import LIVE_SETTLE_AFTER_S, LOCAL_SETTLE_AFTER_S, Answer, Approvals
+from benchmarks.suites.e2e.case import Answer, Approvals
 from benchmarks.suites.refund_agent.answer import Claim, claim_of, is_true
 from benchmarks.suites.scenarios.job import Job
 from benchmarks.suites.scenarios.worker import MODULE
@@ -169,7 +169,7 @@ def run(scenario: Scenario, options: Options) -> Document:
             options.progress.step(f"{row.name} {arm} {repetition + 1}")
             cells.append(play(scenario, place, Path(scratch) / f"cell-{number:03}", row, arm, repetition))
         told = {**place.meta(), **({"left_out_live": left_out} if left_out else {})}
-        settle_after_s = LOCAL_SETTLE_AFTER_S if place.is_local else LIVE_SETTLE_AFTER_S
+        settle_after_s = place.settle_after_s
     return Document(
         name=scenario.name,
         meta=meta.describe(
@@ -220,7 +220,7 @@ def play(scenario: Scenario, place: StripePlace, directory: Path, row: Row, arm:
         directory=directory,
         case=case,
         amount_minor=scenario.amount_minor,
-        settle_after_s=LOCAL_SETTLE_AFTER_S if place.is_local else LIVE_SETTLE_AFTER_S,
+        settle_after_s=place.settle_after_s,
         dies_at=scenario.dies_at,
     )
     settle_s, known = None, None
