@@ -6,6 +6,7 @@ engine's (an activity, a step), as its user would write it; what the case came t
 
 from __future__ import annotations
 
+import atexit
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -106,14 +107,17 @@ class GatedArm:
 
 def gated(job: Job, decision: Decision, client: stripe.StripeClient) -> Answer:
     """Carry the decision out behind the gate without an engine; after a crash the same call settles what the dead worker left."""
-    with GatedArm(job, client) as arm:
-        case, more = arm.arguments(decision)
+    arm = GatedArm(job, client)
+    atexit.register(
+        arm.gate.close
+    )  # as its user has it: opened once, and closed with the process, which has answered by then
+    case, more = arm.arguments(decision)
+    outcome = arm.refund(*case, **more)
+    deadline = time.monotonic() + PATIENCE_S
+    while outcome.retry_after is not None and time.monotonic() < deadline:
+        time.sleep(outcome.retry_after)
         outcome = arm.refund(*case, **more)
-        deadline = time.monotonic() + PATIENCE_S
-        while outcome.retry_after is not None and time.monotonic() < deadline:
-            time.sleep(outcome.retry_after)
-            outcome = arm.refund(*case, **more)
-        return answer_of(outcome)
+    return answer_of(outcome)
 
 
 def declare(gate: Interlock, job: Job, client: stripe.StripeClient) -> StripeRefund[Outcome]:
