@@ -20,6 +20,9 @@ UNRELATED_MINOR = 500
 NO_DECISION = "STOPPED:no_decision"
 """The answer of a worker whose model decided nothing that could be carried out."""
 
+JOURNAL = "interlock"
+"""The gate's journal, below a cell's directory."""
+
 ArmName = Literal["no_check", "hand_check", "interlock"]
 ModelKind = Literal["scripted", "anthropic", "openai", "gemini", "local"]
 Wire = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
@@ -88,7 +91,7 @@ class Answer(BaseModel):
         refund: The refund it names.
         text: The sentence that a person gets.
         retry_after_s: Ask again then; only where it is still open.
-        details: What else the arm left: the effect id, the recovery path, the receipt.
+        details: What else the arm left: the effect id, the recovery path.
     """
 
     status: str

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import stripe
 
-from benchmarks.suites.e2e.case import Answer, Approvals, Decision, Job
+from benchmarks.suites.e2e.case import JOURNAL, Answer, Approvals, Decision, Job
 from interlock import Interlock, Kind, Outcome, Verdict
 from interlock.function import EffectFunction
 from interlock.ports import SystemClock, Uptime
@@ -64,7 +64,7 @@ class GatedArm:
 
     def __init__(self, job: Job, client: stripe.StripeClient) -> None:
         self._job = job
-        self.gate = Interlock(job.directory / "interlock", clock=ShiftedClock(job.passed_s))
+        self.gate = Interlock(job.directory / JOURNAL, clock=ShiftedClock(job.passed_s))
         self.refund: StripeRefund[Outcome] | EffectFunction[Outcome] = (
             declare(self.gate, job, client) if job.can_look_up else declare_blind(self.gate, job, client)
         )
@@ -87,7 +87,7 @@ class GatedArm:
         return outcome_of(history, self.gate.effects[self.refund.name])
 
     def answer(self, decision: Decision, reported: Any, **more: Any) -> Answer:
-        """What the workflow reports, with the gate's receipt beside it.
+        """What the workflow reports, with the code that the gate has on its record.
 
         Args:
             decision: The decision that was carried out.
@@ -162,7 +162,7 @@ def verdict_of(error: BaseException) -> Verdict | None:
 
 
 def answer_of(outcome: Outcome) -> Answer:
-    """What the workflow reports, with the receipt."""
+    """What the workflow reports. Its receipt is read from the journal once the case is closed, by the suite."""
     return Answer(
         status=str(outcome),
         refund=refund_id(outcome.value),
@@ -172,7 +172,6 @@ def answer_of(outcome: Outcome) -> Answer:
             "effect_id": outcome.effect_id,
             "path": path_of(outcome),
             "changes": sorted(outcome.changes),
-            "receipt": outcome.receipt().to_dict(),
         },
     )
 

@@ -19,6 +19,7 @@ from benchmarks.harness.suite import Options, Suite
 from benchmarks.suites.e2e import engines
 from benchmarks.suites.e2e.case import (
     APPROVED_MINOR,
+    JOURNAL,
     Answer,
     ArmName,
     ModelDoor,
@@ -29,7 +30,7 @@ from benchmarks.suites.e2e.page import measures, report
 from benchmarks.suites.e2e.rows import ALL_ARMS, ROWS, Row
 from benchmarks.suites.e2e.stage import Stage
 from benchmarks.suites.refund_agent.answer import Claim, claim_of, is_true
-from interlock import Receipt
+from interlock import Interlock, Receipt
 
 REPETITIONS, QUICK_REPETITIONS = 5, 1
 
@@ -151,7 +152,7 @@ def play(
             "by_hand": stage.by_hand,
             "refund": answer.refund,
             "person_sees": answer.text,
-            **receipt_of(answer),
+            **receipt_of(answer, directory / JOURNAL),
         },
     )
 
@@ -174,11 +175,13 @@ def wanted(row: Row, arm: str) -> Wanted | None:
     return Wanted(money_minor=row.wanted_minor, verdict=Verdict.HELD)
 
 
-def receipt_of(answer: Answer) -> dict[str, Any]:
-    """What the gate left: ids, path, and its receipt, verified from its JSON alone."""
+def receipt_of(answer: Answer, journal: Path) -> dict[str, Any]:
+    """What the gate left: ids, path, and its receipt as the journal has it, verified from its JSON alone."""
     left = dict(answer.details)
-    if "receipt" in left:
-        told = json.loads(json.dumps(left["receipt"]))
+    if "effect_id" in left:
+        with Interlock(journal) as gate:
+            told = json.loads(json.dumps(Receipt.of(gate.journal.load(left["effect_id"])).to_dict()))
+        left["receipt"] = told
         left["receipt_verified"] = Receipt.from_dict(told).verify().ok
     return left
 
