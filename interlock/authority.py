@@ -9,15 +9,15 @@ takes of it is reserved in the write that dispatches it, as a budget `approval:<
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from interlock.errors import BadInput
+from interlock.record import record
 from interlock.rules.budgets import Budget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Approval:
     """Somebody's word that something may happen: who, how much, until when.
 

@@ -7,12 +7,13 @@ both say whether asking again can help.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.effects import History
 from interlock.errors import OutcomeError
+from interlock.record import record
 
 if TYPE_CHECKING:
     from interlock.receipts import Receipt
@@ -169,7 +170,7 @@ _SETTLED_MODEL: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Outcome:
     """What became of one effect.
 

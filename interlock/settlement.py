@@ -13,12 +13,12 @@ Which effects are still watched is decided by the record: the COMMITTED entry ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from interlock.effects import Entry, History, Kind
 from interlock.errors import BadInput
+from interlock.record import record
 
 WATCH_FOR_S = 120 * 86_400.0
 """How long an accepted effect is watched by default, in seconds: for that long card networks take most chargebacks; for some reasons
@@ -47,7 +47,7 @@ KIND_OF: Mapping[str, Kind] = {
 STATE_OF: Mapping[Kind, str] = {kind: str(state) for state, kind in KIND_OF.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Settlement:
     """What a re-read of the service gave.
 

@@ -20,7 +20,12 @@ import pytest
 
 # From the bottom up. A name stands for the module and, but for the root package itself, for everything below it.
 LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("words", frozenset({"interlock.errors", "interlock.effects", "interlock.outcomes", "interlock.settlement"})),
+    (
+        "words",
+        frozenset(
+            {"interlock.errors", "interlock.record", "interlock.effects", "interlock.outcomes", "interlock.settlement"}
+        ),
+    ),
     ("rules", frozenset({"interlock.rules"})),
     ("contracts", frozenset({"interlock.ports", "interlock.authority"})),
     ("storage", frozenset({"interlock.journal", "interlock.receipts"})),
@@ -75,8 +80,8 @@ PURE_LAYERS = frozenset({"words", "rules"})
 # fmt: off
 PURE_STDLIB = frozenset({
     "__future__", "abc", "base64", "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions",
-    "functools", "hashlib", "inspect", "itertools", "json", "math", "numbers", "operator", "re", "string", "struct", "textwrap",
-    "types", "typing", "uuid",
+    "functools", "hashlib", "inspect", "itertools", "json", "math", "numbers", "operator", "re", "reprlib", "string", "struct",
+    "textwrap", "types", "typing", "uuid",
 })
 # fmt: on
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint"})

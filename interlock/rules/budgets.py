@@ -20,11 +20,11 @@ Whole minor units only (cents), never fractions. This module must not know where
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from interlock.effects import Draft, Entry, Kind
 from interlock.errors import BadInput
+from interlock.record import record
 
 GREATEST = 2**53
 """Beyond this not every whole number survives JSON, so none is taken."""
@@ -37,7 +37,7 @@ STANDS_AFTER = frozenset(
 """Last entries of an effect that holds its reservation. After the others nothing was sent, or it is certain that nothing happened."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Budget:
     """A cap shared by effects of any kind, and what this call takes of it: never more than `limit` is held under `key`.
 
