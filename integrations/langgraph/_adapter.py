@@ -15,7 +15,7 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from interlock import ConfigurationError, EffectFunction, Outcome, Status
-from interlock.extend import Recoverable
+from interlock.extend import Recoverable, recorded_value
 from interlock.integrations.langchain._adapter import ids_of, protect_tools
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "status": str(outcome),
         "ok": outcome.ok,
         "message": outcome.for_model,
-        "value": outcome.value,
+        "value": recorded_value(outcome),
         "effect_id": outcome.effect_id,
         "key": outcome.key,
         "retry_after": outcome.retry_after,

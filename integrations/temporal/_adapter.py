@@ -31,12 +31,12 @@ from interlock import (
     CallbackFailed,
     ConfigurationError,
     Interlock,
-    Kind,
     Outcome,
     Proposal,
     Reason,
     Status,
 )
+from interlock.extend import recorded_value
 
 REFUSED = "InterlockRefused"
 AMBIGUOUS = "InterlockAmbiguous"
@@ -74,11 +74,15 @@ def gated(gate: Interlock, proposal: Proposal, *, wait: float | timedelta | None
     **If the activity is cancelled** during the send: the send goes on, and its answer is recorded. A cancel revokes no permission.
     """
     known = proposal._replace(origin={**(proposal.origin or {}), **_ids()})
+    return _agated(gate, known, wait) if _in_a_loop() else _gated(gate, known, wait)
+
+
+def _in_a_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _gated(gate, known, wait)
-    return _agated(gate, known, wait)
+        return False
+    return True
 
 
 def _gated(gate: Interlock, proposal: Proposal, wait: float | timedelta | None) -> Any:
@@ -110,7 +114,7 @@ def result_of(outcome: Outcome) -> Any:
         ApplicationError: by the table above.
     """
     if outcome.ok:
-        return _recorded(outcome)
+        return recorded_value(outcome)
     message = f"{outcome}: {outcome.for_person}"[:LONGEST_MESSAGE]
     if outcome.status is Status.IN_FLIGHT:
         later = None if outcome.retry_after is None else timedelta(seconds=outcome.retry_after)
@@ -180,12 +184,6 @@ async def _ended(gate: Interlock) -> None:
     """Wait for sends that nobody waits for: the activity of a cancelled one lasts until its answer is on the record."""
     timeouts = [effect.capabilities.timeout_s for effect in gate.effects.values()]
     await gate.adrain(wait=max(timeouts, default=0.0))
-
-
-def _recorded(outcome: Outcome) -> Any:
-    """The value as it stands on the record: JSON, which needs no converter of the user's."""
-    entries = outcome.history.entries if outcome.history is not None else ()
-    return next((entry.data["value"] for entry in reversed(entries) if entry.kind is Kind.COMMITTED), outcome.value)
 
 
 def _detail(outcome: Outcome) -> dict[str, Any]:

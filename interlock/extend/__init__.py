@@ -12,7 +12,7 @@ from interlock.config import ToolConfig, ToolsConfig, load
 from interlock.decorator import Interlock, Recovery
 from interlock.effects import History
 from interlock.errors import ConfigurationError, NotSent, Rejected, Unanswered
-from interlock.extend._answer import Answer, not_taken
+from interlock.extend._answer import Answer, not_taken, recorded_value
 from interlock.extend._effect import Effect, ToolFailed
 from interlock.extend._gate import ToolGate, acall_effect, aread_effect_facts
 from interlock.extend._parameters import Parameters, without_argument
@@ -48,5 +48,6 @@ __all__ = [
     "load",
     "not_taken",
     "plain",
+    "recorded_value",
     "without_argument",
 ]

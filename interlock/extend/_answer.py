@@ -78,6 +78,13 @@ def answer_of(outcome: Outcome) -> Answer:
     return Answer(outcome, value if isinstance(value, str) else _text(value))
 
 
+def recorded_value(outcome: Outcome) -> Any:
+    """What the effect returned, as it stands on the record: plain JSON, for what keeps or carries it; None if it has not landed."""
+    entries = outcome.history.entries if outcome.history is not None else ()
+    landed = (entry.data["value"] for entry in reversed(entries) if entry.kind is Kind.COMMITTED)
+    return next(landed, outcome.value if outcome.ok else None)
+
+
 def _first_result(outcome: Outcome) -> str:
     """For a request that was made with other arguments before: what those came to. A model that is not told asks on and on."""
     if outcome.reason != Reason.CONFLICTING_PAYLOAD or outcome.history is None:

@@ -11,6 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, RetryPolicy, Send, interrupt
+from pydantic import BaseModel
 
 from interlock import ConfigurationError, EffectFunction, Interlock, NotSent, Rejected
 from interlock.integrations.langgraph import ROUTES, effect_node
@@ -92,6 +93,22 @@ def test_an_effect_that_lands_takes_its_route(refund: Any, ledger: Ledger) -> No
     assert state["seen"] == ["landed"]
     assert state["outcome"]["status"] == "COMMITTED"
     assert state["outcome"]["value"] == {"order": "881", "amount": 20}
+
+
+class Made(BaseModel):
+    id: str
+
+
+def test_a_typed_value_is_kept_as_plain_data(gate: Interlock) -> None:
+    """What an effect returns in a class of its own stands in the state as JSON: a checkpoint needs no permission to load that class."""
+
+    @gate.effect(key=lambda order: f"typed:{order}")
+    def refund(order: str, amount: int) -> Made:
+        return Made(id="re_1")
+
+    for thread_id in ("first", "replay"):
+        state = graph_of(effect_node(refund, arguments=arguments, routes=BY_ROUTE)).invoke(ASKED, thread(thread_id))
+        assert state["outcome"]["value"] == {"id": "re_1"}
 
 
 @pytest.mark.parametrize(
