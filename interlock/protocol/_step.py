@@ -22,25 +22,29 @@ class Load(NamedTuple):
     presume: bool = False
 
 
-class ReadFacts(NamedTuple):
+class _Question(NamedTuple):
+    """What is asked about a call, which is told by its arguments and its key."""
+
+    payload: Mapping[str, Any]
+    idempotency_key: str
+
+
+class ReadFacts(_Question):
     """Read the premises now. Answer: encoded facts, as `Facts` with a `Seen` if they showed the effect; raises `PremiseUnreadable`."""
 
-    payload: Mapping[str, Any]
-    idempotency_key: str
+    __slots__ = ()
 
 
-class Authorize(NamedTuple):
+class Authorize(_Question):
     """Ask whether it is allowed now. Answer: bool; raises `AuthorityUnclear`."""
 
-    payload: Mapping[str, Any]
-    idempotency_key: str
+    __slots__ = ()
 
 
-class ReadBudgets(NamedTuple):
+class ReadBudgets(_Question):
     """Ask which caps the call shares, and what it takes of them. Answer: a tuple of `Budget`; raises `BudgetUnclear`."""
 
-    payload: Mapping[str, Any]
-    idempotency_key: str
+    __slots__ = ()
 
 
 class Append(NamedTuple):
@@ -69,11 +73,10 @@ class Send(NamedTuple):
     idempotency_key: str
 
 
-class LookUp(NamedTuple):
+class LookUp(_Question):
     """Ask the service for our own effect. Answer: `Seen`."""
 
-    payload: Mapping[str, Any]
-    idempotency_key: str
+    __slots__ = ()
 
 
 class Probe(NamedTuple):

@@ -52,6 +52,14 @@ _UNTAG: dict[str, Callable[[Any], Any]] = {
 }
 
 
+class _ModelAdapter:
+    """What a `pydantic.TypeAdapter` is for other types: a model needs none, and a process that has only models saves its import."""
+
+    def __init__(self, model: type[pydantic.BaseModel]) -> None:
+        self.validate_python = model.model_validate
+        self.dump_python = model.__pydantic_serializer__.to_python
+
+
 class Annotation:
     """An annotated type, through which pydantic writes a value and reads it back. Built when it is first needed: most never are.
 
@@ -63,18 +71,23 @@ class Annotation:
 
     def __init__(self, hint: Any) -> None:
         self._hint = hint
-        self._adapter: pydantic.TypeAdapter[Any] | None = None
+        self._adapter: pydantic.TypeAdapter[Any] | _ModelAdapter | None = None
         self._is_built = False
 
-    def adapter(self) -> pydantic.TypeAdapter[Any] | None:
+    def adapter(self) -> pydantic.TypeAdapter[Any] | _ModelAdapter | None:
         """What writes and reads it; None for a type that pydantic does not know."""
         if not self._is_built:
             try:
-                self._adapter = pydantic.TypeAdapter(self._hint)
+                self._adapter = _ModelAdapter(self._hint) if _is_model(self._hint) else pydantic.TypeAdapter(self._hint)
             except Exception:  # noqa: BLE001 - pydantic raises several types for a type that it does not know
                 self._adapter = None
             self._is_built = True
         return self._adapter
+
+
+def _is_model(hint: Any) -> bool:
+    """Whether it is a pydantic model that can be used as it stands: none of its fields waits for a name."""
+    return isinstance(hint, type) and issubclass(hint, pydantic.BaseModel) and hint.__pydantic_complete__
 
 
 DEEPEST = 100

@@ -210,6 +210,34 @@ def test_a_stored_result_that_no_longer_fits_is_given_as_json() -> None:
     assert decode_result({"old": 1}, Annotation(int)) == {"old": 1}
 
 
+class Aliased(pydantic.BaseModel):
+    """A model whose fields have other names outside, and that keeps what it does not know."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+
+    order_id: str = pydantic.Field(alias="order")
+    at: date | None = None
+
+
+class Amounts(pydantic.RootModel[list[Decimal]]):
+    """A model that is a list."""
+
+
+@pytest.mark.parametrize(
+    ("hint", "raw", "again"),
+    [
+        (Aliased, Aliased(order="4471", at=date(2026, 3, 1)), {"order": "4471", "at": "2026-03-01", "more": 1}),
+        (Amounts, Amounts([Decimal("20.00")]), ["20.00"]),
+        (Order, {"not": "an order"}, {"number": 1, "items": [{"name": "a", "price": "20.00"}]}),
+    ],
+)
+def test_a_model_is_written_and_read_as_its_type_adapter_does(hint: Any, raw: Any, again: Any) -> None:
+    """What a model gives and takes by itself is what pydantic's adapter of it would have given and taken."""
+    adapter = pydantic.TypeAdapter[Any](hint)
+    assert encode_result(raw, Annotation(hint)) == adapter.dump_python(raw, mode="json", warnings=False)
+    assert decode_result(again, Annotation(hint)) == adapter.validate_python(again)
+
+
 def test_identities_are_pinned() -> None:
     """Effect ids and later attempts' keys are what they always were: an open effect must be found after an upgrade."""
     assert derive_id("refund_money", "refund:881") == "0pe094m482db624h7ego7lgp"
