@@ -86,11 +86,6 @@ OPEN_EFFECTS = f"""{_TAIL} SELECT effect_id, name, first_seq, head_seq FROM head
 UNION ALL SELECT t.effect_id, coalesce(h.name, t.name), coalesce(h.first_seq, t.first_seq), t.head_seq
     FROM tail t LEFT JOIN heads h ON h.effect_id = t.effect_id WHERE t.is_open
 ORDER BY 3"""  # noqa: S608
-OPEN_BODIES = f"""WITH RECURSIVE open (effect_id, name, first_seq, head_seq) AS ({OPEN_EFFECTS}), chain (seq, prev_seq, body) AS (
-    SELECT e.seq, e.prev_seq, e.body FROM open o JOIN entries e ON e.seq = o.head_seq
-    UNION ALL
-    SELECT e.seq, e.prev_seq, e.body FROM chain c JOIN entries e ON e.seq = c.prev_seq AND e.seq < c.seq
-) SELECT body FROM chain"""  # noqa: S608
 ALL_HEADS = f"""{_TAIL} SELECT effect_id, head FROM tail
 UNION ALL SELECT effect_id, head FROM heads WHERE effect_id NOT IN (SELECT effect_id FROM tail)"""  # noqa: S608
 POINTERS = (

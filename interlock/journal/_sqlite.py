@@ -48,7 +48,6 @@ from interlock.journal._index import (
     INDEXED,
     INSERT,
     INSERT_IF_NEW,
-    OPEN_BODIES,
     OPEN_EFFECTS,
     POINTERS,
     SCHEMA,
@@ -545,7 +544,21 @@ class SQLiteJournal(Journal):
             raise
 
     def _open_ids(self) -> list[tuple[str, str]]:
-        return [(effect_id, name) for effect_id, name, *_ in self._query(OPEN_EFFECTS, ())]
+        return [(effect_id, name) for effect_id, name, *_ in self._query_by_either(OPEN_EFFECTS, ())]
+
+    def _query_by_either(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        """As `_query`, by the writer's connection while that is free: a process that only recovers makes no second one."""
+        self._here()
+        if getattr(self._pinned, "connection", None) is None and self._group.try_lead():
+            try:
+                if self._writer is not None:
+                    return self._writer.execute(statement, values).fetchall()
+            except sqlite3.Error as error:
+                if _code(error) not in _BUSY:  # that connection does not wait for other processes; a reader's does
+                    raise self._translated(error) from error
+            finally:
+                self._group.hand_on()
+        return self._query(statement, values)
 
     def _query(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         self._here()
@@ -612,15 +625,12 @@ class SQLiteJournal(Journal):
 
     def _workers_of_open_effects(self) -> set[str]:
         """Workers that wrote to an open effect: their lock files still have something to tell, the earlier senders' too."""
-        try:
-            with self._reading() as connection:
-                bodies = connection.execute(OPEN_BODIES).fetchall()
-        except sqlite3.Error as error:
-            raise self._translated(error) from error
         workers = set()
-        for (body,) in bodies:
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # damage is told where that effect is read
-                workers.add(json.loads(body)["by"])
+        # The statements of a recovery, which comes next: each stays prepared.
+        for *_, head_seq in self._query_by_either(OPEN_EFFECTS, ()):
+            for body, _ in self._query_by_either(HISTORY, (head_seq,)):
+                with contextlib.suppress(ValueError, KeyError, TypeError):  # damage is told where that effect is read
+                    workers.add(json.loads(raw(body))["by"])
         return workers
 
 

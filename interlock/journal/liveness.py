@@ -322,7 +322,7 @@ def _file_system(directory: Path) -> str:
     resolved = str(directory.resolve())
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
-        point = _unescaped(left.split(" ")[4])
+        point = _unescaped(left.split(" ", 5)[4])
         inside = resolved == point or resolved.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
             best, kind = point, right.split(" ")[0]
@@ -331,7 +331,7 @@ def _file_system(directory: Path) -> str:
 
 def _unescaped(text: str) -> str:
     """A path as mountinfo writes it: space, tab, newline and backslash in octal."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text) if "\\" in text else text
 
 
 def _read_all(fd: int) -> str:

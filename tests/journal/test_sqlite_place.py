@@ -268,7 +268,7 @@ try:
         held.append(os.open(os.devnull, os.O_RDONLY))
 except OSError:
     pass
-for use in (lambda: SQLiteJournal(sys.argv[1]), journal.open_effects, lambda: SQLiteJournal(sys.argv[1] + "-other")):
+for use in (lambda: SQLiteJournal(sys.argv[1]), journal.watched, lambda: SQLiteJournal(sys.argv[1] + "-other")):
     try:
         use()
     except JournalError as error:
