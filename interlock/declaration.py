@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.callbacks import KEY_ARGUMENT
 from interlock.errors import ConfigurationError
 from interlock.ports import Capabilities, Verdict
+from interlock.record import record
 from interlock.rules.premises import Condition, condition
 from interlock.rules.recovery import DEFAULT_WINDOW_S
 from interlock.settlement import WATCH_FOR_S
@@ -22,7 +23,8 @@ log = logging.getLogger("interlock")
 ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
 
 
-class Declaration(NamedTuple):
+@record(frozen=True)
+class Declaration:
     """What `@gate.effect(...)` was given. See `Interlock.effect` for the meaning of each."""
 
     key: Callable[..., str]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from interlock.authority import Approval, Permission, permission_of
 from interlock.callbacks import KEY_ARGUMENT
@@ -31,9 +31,6 @@ from interlock.targets.stripe._connection import Calls, Connection
 from interlock.targets.stripe._error import verdict_of
 from interlock.targets.stripe._mark import MARKS
 from interlock.targets.stripe._plan import Moved, Plan
-
-if TYPE_CHECKING:
-    from interlock.decorator import Interlock
 
 A = TypeVar("A")
 
@@ -89,36 +86,48 @@ class Parts(NamedTuple):
     metadata: Mapping[str, str] | None = None
 
 
-class Options(TypedDict, total=False):
-    """What every Stripe effect takes beside its key.
+if TYPE_CHECKING:
+    from typing import TypedDict
 
-    Callbacks get the case first, and by name what else they want of `subject`, `amount`, `currency` and `idempotency_key`.
+    from interlock.decorator import Interlock
 
-    Attributes:
-        approval: who allowed it: answers an `Approval`, True, False or None. Asked right before the send and after a crash.
-        premises: further facts of your own: a dict.
-        expect: what they must be.
-        budget: a cap shared with other effects.
-        case: the class of the case; by default the annotation of `key=`. Without one, callbacks get its fields.
-        metadata: further metadata of what is made: a dict, or a function of the case.
-        timeout: the longest a send takes (seconds or timedelta); 30 by default.
-        settle_after: how long a request may still be in Stripe's hands once its sender is gone; 10 seconds by default.
-        wait: how long a call waits for another live sender of the same effect.
-        watch_for: how long `gate.watch()` reads it again after it was accepted, for effects that settle later.
-        name: name of the effect; part of its identity.
-    """
+    class Options(TypedDict, total=False):
+        """What every Stripe effect takes beside its key.
 
-    approval: Callable[..., Any] | None
-    premises: Callable[..., Any] | None
-    expect: Mapping[str, Any] | None
-    budget: Callable[..., Any] | None
-    case: type[Any] | None
-    metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None
-    timeout: float | timedelta
-    settle_after: float | timedelta
-    wait: float | timedelta
-    watch_for: float | timedelta | None
-    name: str
+        Callbacks get the case first, and by name what else they want of `subject`, `amount`, `currency` and `idempotency_key`.
+
+        Attributes:
+            approval: who allowed it: answers an `Approval`, True, False or None. Asked right before the send and after a crash.
+            premises: further facts of your own: a dict.
+            expect: what they must be.
+            budget: a cap shared with other effects.
+            case: the class of the case; by default the annotation of `key=`. Without one, callbacks get its fields.
+            metadata: further metadata of what is made: a dict, or a function of the case.
+            timeout: the longest a send takes (seconds or timedelta); 30 by default.
+            settle_after: how long a request may still be in Stripe's hands once its sender is gone; 10 seconds by default.
+            wait: how long a call waits for another live sender of the same effect.
+            watch_for: how long `gate.watch()` reads it again after it was accepted, for effects that settle later.
+            name: name of the effect; part of its identity.
+        """
+
+        approval: Callable[..., Any] | None
+        premises: Callable[..., Any] | None
+        expect: Mapping[str, Any] | None
+        budget: Callable[..., Any] | None
+        case: type[Any] | None
+        metadata: Mapping[str, str] | Callable[..., Mapping[str, str]] | None
+        timeout: float | timedelta
+        settle_after: float | timedelta
+        wait: float | timedelta
+        watch_for: float | timedelta | None
+        name: str
+
+    class Decider(TypedDict, total=False):
+        """What a decider adds to a call: see `EffectFunction.submit`."""
+
+        decision: str
+        seen: Mapping[str, Any] | None
+        wait: float | timedelta | None
 
 
 class Common:
@@ -127,7 +136,6 @@ class Common:
     def __init__(self, key: Callable[..., str], asynchronous: bool, name: str, given: Options) -> None:
         self.key = key
         self.asynchronous = asynchronous
-        self.name = given.get("name", name)
         self.approval = given.get("approval")
         self.premises = given.get("premises")
         self.expect = given.get("expect")
@@ -138,14 +146,7 @@ class Common:
         self.settle_after = given.get("settle_after", SETTLE_AFTER_S)
         self.wait = given.get("wait", 0.0)
         self.watch_for = given.get("watch_for")
-
-
-class Decider(TypedDict, total=False):
-    """What a decider adds to a call: see `EffectFunction.submit`."""
-
-    decision: str
-    seen: Mapping[str, Any] | None
-    wait: float | timedelta | None
+        self.name = given.get("name", name)
 
 
 class StripeEffect(Generic[A]):
@@ -339,13 +340,15 @@ def common_of(name: str, key: Callable[..., str], asynchronous: bool, options: O
     Raises:
         ConfigurationError: there is no such option.
     """
-    if unknown := options.keys() - Options.__annotations__.keys():
+    common = Common(key, asynchronous, name, options)
+    takes = [option for option in vars(common) if option not in ("key", "asynchronous")]
+    if unknown := options.keys() - set(takes):
         raise ConfigurationError(
-            f"effect {name!r}: there is no option {', '.join(sorted(unknown))}. It takes: {', '.join(Options.__annotations__)}."
+            f"effect {name!r}: there is no option {', '.join(sorted(unknown))}. It takes: {', '.join(takes)}."
         )
     if asynchronous is not True and asynchronous is not False:
         raise ConfigurationError(f"effect {name!r}: asynchronous= is {asynchronous!r}; say True or False.")
-    return Common(key, asynchronous, name, options)
+    return common
 
 
 def refuse_own(params: Any, own: frozenset[str], effect: str) -> None:

@@ -12,7 +12,7 @@ from interlock.errors import BadInput
 from interlock.rules.premises import equals
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of
 from interlock.targets.stripe._duplicate import Duplicates, rule_of, shown_of
-from interlock.targets.stripe._effect import AT_MOST, A, Decider, Options, Parts, StripeEffect, common_of, refuse_own
+from interlock.targets.stripe._effect import AT_MOST, A, Parts, StripeEffect, common_of, refuse_own
 from interlock.targets.stripe._error import is_missing
 from interlock.targets.stripe._mark import is_ours, marked, own_of
 from interlock.targets.stripe._money import checked_amount, checked_currency
@@ -21,6 +21,7 @@ from interlock.targets.stripe.settlement import ids_in, settlement_calls
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
+    from interlock.targets.stripe._effect import Decider, Options
 
 Given = Mapping[str, Any]
 OWN = frozenset({"amount", "currency", "metadata"})

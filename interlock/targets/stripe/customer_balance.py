@@ -14,11 +14,11 @@ import stripe
 from interlock.outcomes import Outcome
 from interlock.targets.stripe._connection import Calls, path_of
 from interlock.targets.stripe._duplicate import Duplicates
-from interlock.targets.stripe._effect import Options
 from interlock.targets.stripe._move import EXISTS, Kind, StripeMove, Whom, existing
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
+    from interlock.targets.stripe._effect import Options
 
 
 def _facts(given: Mapping[str, Any]) -> Calls[dict[str, Any]]:

@@ -23,17 +23,7 @@ from interlock.errors import BadInput, ConfigurationError
 from interlock.outcomes import Outcome
 from interlock.rules.premises import equals, matches, one_of, unchanged
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of, require_past
-from interlock.targets.stripe._effect import (
-    AT_MOST,
-    A,
-    Common,
-    Decider,
-    Options,
-    Parts,
-    StripeEffect,
-    common_of,
-    refuse_own,
-)
+from interlock.targets.stripe._effect import AT_MOST, A, Common, Parts, StripeEffect, common_of, refuse_own
 from interlock.targets.stripe._error import is_missing
 from interlock.targets.stripe._mark import CAPTURE_MARK, is_ours, marked, own_of
 from interlock.targets.stripe._money import checked_amount, checked_currency
@@ -43,6 +33,7 @@ from interlock.targets.stripe.settlement import ids_in, settlement_calls
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
+    from interlock.targets.stripe._effect import Decider, Options
 
 Action = Literal["create", "confirm", "capture", "cancel"]
 ACTIONS = ("create", "confirm", "capture", "cancel")

@@ -24,7 +24,7 @@ from interlock.outcomes import Outcome
 from interlock.rules.premises import equals, matches, unchanged
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of
 from interlock.targets.stripe._duplicate import Duplicates, rule_of, shown_of
-from interlock.targets.stripe._effect import AT_MOST, A, Common, Decider, Options, Parts, StripeEffect, common_of
+from interlock.targets.stripe._effect import AT_MOST, A, Common, Parts, StripeEffect, common_of
 from interlock.targets.stripe._error import is_missing
 from interlock.targets.stripe._mark import is_ours, marked, own_of
 from interlock.targets.stripe._money import checked_amount, checked_currency, fits_currency
@@ -33,6 +33,7 @@ from interlock.targets.stripe.settlement import ids_in, settlement_calls
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
+    from interlock.targets.stripe._effect import Decider, Options
 
 Reason = Literal["duplicate", "fraudulent", "requested_by_customer"]
 REASONS = ("duplicate", "fraudulent", "requested_by_customer")

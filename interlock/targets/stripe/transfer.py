@@ -16,12 +16,12 @@ from interlock.outcomes import Outcome
 from interlock.rules.premises import equals
 from interlock.targets.stripe._connection import Call, Calls, as_dict, path_of
 from interlock.targets.stripe._duplicate import Duplicates
-from interlock.targets.stripe._effect import Options
 from interlock.targets.stripe._error import is_missing
 from interlock.targets.stripe._move import Kind, StripeMove, Whom
 
 if TYPE_CHECKING:
     from interlock.decorator import Interlock
+    from interlock.targets.stripe._effect import Options
 
 
 def _facts(given: Mapping[str, Any]) -> Calls[dict[str, Any]]:
