@@ -221,6 +221,10 @@ class Tail:
     def lead(self, execute: Execute, effect_id: str) -> Head:
         """An effect's last entry, as it is in the file now; for the leader, who also takes in what is new."""
         rows, indexed = self._newer(execute, self.seq, effect_id)
+        if len(rows) >= MOST_NEWER:
+            # Not all that is new was read, and what was not may be in the index by the time that this starts anew: asked once more.
+            self._start(execute)
+            return self.lead(execute, effect_id)
         self._take_in(rows, execute)
         known = self.heads.get(effect_id)
         if known is not None:

@@ -81,6 +81,46 @@ def test_many_see_one_journal(three: list[SQLiteJournal], seed: int) -> None:
 
 
 @pytest.mark.usefixtures("short")
+def test_what_is_indexed_while_a_late_reader_starts_anew_is_not_missed(three: list[SQLiteJournal]) -> None:
+    """Of more new entries than are read at once, one that the index takes over between two statements is neither absent nor new."""
+    writer, reader, _ = three
+    reader.load("e-nothing")  # from here on it has seen nothing
+    for number in range(6):
+        write(writer, f"e{number}")  # two entries each: twelve are read at once, and the thirteenth is not
+    write(writer, "e-last")
+    assert reader._group.try_lead()
+    try:
+        connection, calls = reader._writer or reader._connect_writer(), []
+
+        def execute(*statement: object) -> object:
+            answer = connection.execute(*statement)  # type: ignore[arg-type]
+            calls.append(statement)
+            if len(calls) == 1:
+                rows = answer.fetchall()
+                writer._index_all()
+                return _Fetched(rows)
+            return answer
+
+        tail = reader._tail
+        assert tail is not None
+        head, _ = tail.lead(execute, "e-last")  # type: ignore[arg-type]
+    finally:
+        reader._group.hand_on()
+    assert head == writer.load("e-last").head
+    assert "e-last" not in tail.absent
+
+
+class _Fetched:
+    """An answer whose rows have been read."""
+
+    def __init__(self, rows: list[object]) -> None:
+        self._rows = rows
+
+    def fetchall(self) -> list[object]:
+        return self._rows
+
+
+@pytest.mark.usefixtures("short")
 def test_threads_read_while_the_index_moves(three: list[SQLiteJournal]) -> None:
     """A reader that does not lead sees what was acknowledged before, also while the index is brought up to date."""
     failures: list[str] = []
