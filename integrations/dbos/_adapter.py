@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from dbos import DBOS, StepOptions
 
 from interlock import BadInput, ConfigurationError, Interlock, Outcome, Proposal, Recovery, Status
+from interlock.extend import recorded_value
 
 SOON_TRIES = 5
 LONGEST_PAUSE_S = 60.0
@@ -264,7 +265,7 @@ def _recorded(effect: Declared, outcome: Outcome) -> Answer:
     return {
         **answer,
         "ok": outcome.ok,
-        "value": effect.gate.effects[effect.name].encode_value(outcome.value) if outcome.ok else None,
+        "value": recorded_value(outcome),
     }
 
 

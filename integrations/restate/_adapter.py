@@ -22,6 +22,7 @@ from restate.exceptions import RetryableError, TerminalError
 from restate.extensions import current_context
 
 from interlock import BadInput, ConfigurationError, Interlock, Outcome, Proposal, Status
+from interlock.extend import recorded_value
 
 REFUSED = 412
 AMBIGUOUS = 409
@@ -118,7 +119,7 @@ def gated(
                 outcome = await _ready_made(effect, args, kwargs, decided, run)
         except BadInput as error:  # the same arguments come again with every attempt
             raise TerminalError(f"REFUSED:bad_input: {error}", BAD_INPUT) from error
-        return result_of(outcome, effect.gate)
+        return result_of(outcome)
 
     do.__name__ = do.__qualname__ = effect.name
     return do
@@ -137,14 +138,14 @@ async def _ready_made(
     return await effect.gate.asubmit(proposal._replace(origin={**(proposal.origin or {}), **_ids(run)}), wait=wait)
 
 
-def result_of(outcome: Outcome, gate: Interlock) -> Any:
+def result_of(outcome: Outcome) -> Any:
     """What a run returns for an outcome.
 
     Raises:
         TerminalError, RetryableError, OutcomeError: by the table above.
     """
     if outcome.ok:
-        return gate.effects[outcome.effect].encode_value(outcome.value)
+        return recorded_value(outcome)
     message = f"{outcome}: {outcome.for_person}"
     if outcome.status is Status.IN_FLIGHT:
         later = None if outcome.retry_after is None else timedelta(seconds=outcome.retry_after)

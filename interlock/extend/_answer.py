@@ -57,7 +57,7 @@ class Answer:
             "status": str(self.outcome),
             "ok": self.ok,
             "message": self.message,
-            "value": self.outcome.value if _is_json(self.outcome.value) else self.message if self.ok else None,
+            "value": recorded_value(self.outcome),
             "effect_id": self.outcome.effect_id,
             "key": self.outcome.key,
         }
@@ -80,9 +80,11 @@ def answer_of(outcome: Outcome) -> Answer:
 
 def recorded_value(outcome: Outcome) -> Any:
     """What the effect returned, as it stands on the record: plain JSON, for what keeps or carries it; None if it has not landed."""
+    if not outcome.ok:
+        return None  # what another call under the same key returned is not this one's
     entries = outcome.history.entries if outcome.history is not None else ()
     landed = (entry.data["value"] for entry in reversed(entries) if entry.kind is Kind.COMMITTED)
-    return next(landed, outcome.value if outcome.ok else None)
+    return next(landed, outcome.value)
 
 
 def _first_result(outcome: Outcome) -> str:
@@ -109,14 +111,6 @@ def not_taken(name: str, error: BadInput | CallbackFailed) -> Answer:
             f"Not done: what it depends on could not be read, so nothing was sent. It can be tried again later. ({why})"
         )
     return Answer(Outcome(Status.REFUSED, name, "", "", reason=reason, detail=str(error)), message)
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
 
 
 def _text(value: Any) -> str:

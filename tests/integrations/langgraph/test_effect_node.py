@@ -111,6 +111,15 @@ def test_a_typed_value_is_kept_as_plain_data(gate: Interlock) -> None:
         assert state["outcome"]["value"] == {"id": "re_1"}
 
 
+def test_a_refusal_has_no_value(refund: Any) -> None:
+    """Other arguments under one key are refused, and what the first call returned is not told as the value of this one."""
+    graph_of(effect_node(refund, arguments=arguments, routes=BY_ROUTE)).invoke(ASKED, thread("first"))
+    other: Any = {"order": "881", "amount": 25}
+    state = graph_of(effect_node(refund, arguments=arguments, routes=BY_ROUTE)).invoke(other, thread("second"))
+    assert state["outcome"]["status"] == "REFUSED:conflicting_payload"
+    assert state["outcome"]["value"] is None
+
+
 @pytest.mark.parametrize(
     ("raised", "route"),
     [
