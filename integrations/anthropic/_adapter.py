@@ -7,11 +7,13 @@ not know order, journal, retries or clocks.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pydantic
 from anthropic.lib.tools import (
     BetaAsyncBuiltinFunctionTool,
     BetaAsyncFunctionTool,
@@ -20,8 +22,17 @@ from anthropic.lib.tools import (
     ToolError,
 )
 
-from interlock import ConfigurationError, NotSent
-from interlock.extend import Answer, Parameters, ProtectedTools, ToolGate, ToolsConfig, plain, without_argument
+from interlock import BadInput, ConfigurationError
+from interlock.extend import (
+    Answer,
+    Parameters,
+    ProtectedTools,
+    ToolGate,
+    ToolsConfig,
+    not_taken,
+    plain,
+    without_argument,
+)
 
 _RUNNABLE = (BetaFunctionTool, BetaAsyncFunctionTool, BetaBuiltinFunctionTool, BetaAsyncBuiltinFunctionTool)
 _ASYNC = (BetaAsyncFunctionTool, BetaAsyncBuiltinFunctionTool)
@@ -38,8 +49,11 @@ class _Live:
 class _Face:
     """What of a tool the model and the runner see: that of the tool inside, without the argument that the gate fills in."""
 
-    inner: Any
-    _hidden: str | None
+    def __init__(self, inner: Any, gate: ToolGate) -> None:
+        self.inner = inner
+        self._gate = gate
+        self._hidden = gate.argument_of_gate(inner.name)
+        self._checked = _checked(inner)
 
     @property
     def name(self) -> str:
@@ -54,33 +68,58 @@ class _Face:
             told["input_schema"] = without_argument(told["input_schema"], self._hidden)
         return told
 
+    def _fitting(self, given: object) -> Any:
+        """The model's arguments, once they fit: what does not never reaches the tool's body, so it must not name the request either.
+
+        Raises:
+            ToolError: they do not fit, which the model can correct; nothing is on the journal.
+        """
+        arguments = json.loads(given) if isinstance(given, str) else given
+        if not isinstance(arguments, Mapping):
+            return arguments  # the gate says what it takes
+        wrong = self._schema_says(arguments) or self._signature_says(arguments)
+        if wrong:
+            raise ToolError(not_taken(self.name, BadInput(wrong)).message)
+        return arguments
+
+    def _schema_says(self, arguments: Mapping[str, Any]) -> str:
+        schema = self.to_dict().get("input_schema") or {}
+        missing = [name for name in schema.get("required") or [] if name not in arguments]
+        unknown = [name for name in arguments if name not in schema.get("properties", {}) and name != self._hidden]
+        if missing:
+            return f"the argument {missing[0]!r} is missing."
+        return (
+            f"there is no argument {unknown[0]!r}." if unknown and schema.get("additionalProperties") is False else ""
+        )
+
+    def _signature_says(self, arguments: Mapping[str, Any]) -> str:
+        if self._checked is None:
+            return ""
+        try:
+            self._checked(**arguments)
+        except pydantic.ValidationError as error:
+            for one in error.errors(include_url=False, include_context=False):
+                if one["loc"][:1] != (self._hidden,):
+                    return f"{'.'.join(map(str, one['loc']))}: {one['msg']}."
+        return ""
+
 
 class GatedBetaTool(_Face, BetaBuiltinFunctionTool):
     """A tool of the sync runner, behind the gate."""
 
-    def __init__(self, inner: Any, gate: ToolGate) -> None:
-        self.inner = inner
-        self._gate = gate
-        self._hidden = gate.argument_of_gate(inner.name)
-
     def call(self, input: object) -> Any:  # noqa: A002 - the name that the runner gives it
         """Do it once. A refusal is a `ToolError`, which the runner tells the model as an error result."""
         live = _Live(self.name)
-        return _given(self._gate.call(self.name, _arguments(input), context=live), live)
+        return _given(self._gate.call(self.name, self._fitting(input), context=live), live)
 
 
 class GatedAsyncBetaTool(_Face, BetaAsyncBuiltinFunctionTool):
     """A tool of the async runner, behind the gate."""
 
-    def __init__(self, inner: Any, gate: ToolGate) -> None:
-        self.inner = inner
-        self._gate = gate
-        self._hidden = gate.argument_of_gate(inner.name)
-
     async def call(self, input: object) -> Any:  # noqa: A002 - the name that the runner gives it
         """Do it once. A refusal is a `ToolError`, which the runner tells the model as an error result."""
         live = _Live(self.name)
-        return _given(await self._gate.acall(self.name, _arguments(input), context=live), live)
+        return _given(await self._gate.acall(self.name, self._fitting(input), context=live), live)
 
 
 def protect_beta_tools(
@@ -133,28 +172,27 @@ def _entrance(tool: Any) -> Any:
     if isinstance(tool, _ASYNC):
 
         async def acall(arguments: dict[str, Any], context: Any) -> Any:
-            _fits(tool, arguments)
             return _kept(await tool.call(arguments), tool, context)
 
         return acall
 
     def call(arguments: dict[str, Any], context: Any) -> Any:
-        _fits(tool, arguments)
         return _kept(tool.call(arguments), tool, context)
 
     return call
 
 
-def _fits(tool: Any, arguments: Mapping[str, Any]) -> None:
-    """Arguments that do not fit the tool's schema never reach its body, so nothing has been sent."""
-    schema = getattr(tool, "input_schema", None)
-    if not isinstance(schema, Mapping):
-        return
-    missing = [name for name in schema.get("required", []) if name not in arguments]
-    unknown = [name for name in arguments if name not in schema.get("properties", {})]
-    if missing or (unknown and schema.get("additionalProperties") is False):
-        what = f"the argument {missing[0]!r} is missing" if missing else f"there is no argument {unknown[0]!r}"
-        raise NotSent(f"{tool.name} was not called: {what}.", reason="bad_arguments")
+def _checked(tool: Any) -> Any:
+    """The tool's function with nothing in it, which takes just what that takes; None for a tool of another kind."""
+    function = getattr(tool, "func", None)
+    if function is None:
+        return None
+
+    @functools.wraps(function)
+    def empty(*args: Any, **kwargs: Any) -> None:
+        return None
+
+    return pydantic.validate_call(empty)
 
 
 def _kept(content: Any, tool: Any, context: Any) -> Any:
@@ -176,7 +214,3 @@ def _given(answer: Answer, live: _Live) -> Any:
     if isinstance(value, list) and value and all(isinstance(block, dict) and "type" in block for block in value):
         return value  # the blocks that the tool gave
     return answer.message
-
-
-def _arguments(given: object) -> Any:
-    return json.loads(given) if isinstance(given, str) else given

@@ -68,10 +68,7 @@ class Answer:
 
 def answer_of(outcome: Outcome) -> Answer:
     if not outcome.ok:
-        message = outcome.for_model
-        if outcome.status is Status.FAILED and outcome.detail:
-            message = f"{message} What was said: {outcome.detail[:500]}"
-        return Answer(outcome, message + _first_result(outcome))
+        return Answer(outcome, outcome.for_model + _first_result(outcome))
     value = outcome.value
     if value is None or value is True:
         return Answer(outcome, outcome.for_model)

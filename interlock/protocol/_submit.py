@@ -221,15 +221,15 @@ def _answer_from_record(
     if state.kind is None:
         return None
     other = state.proposed["digest"] != proposal.digest
+    same_decision = state.proposed["decision"] == proposal.decision
     if state.kind is Kind.DISPATCHED:
         outcome: Outcome = yield from recover_one(history, target, clock=clock, patience=patience)
         settled = outcome.history or history
-        if other and outcome.status is not Status.IN_FLIGHT:
-            return conflict(proposal, settled)
+        if other and (same_decision or outcome.status is not Status.IN_FLIGHT):
+            return conflict(proposal, settled)  # in flight, too: it is not this call's effect that is under way
         # Waited for and done by its own sender: this call did nothing, it gets that sender's result.
         return replay(settled, fold(settled), target) if outcome.via in (Via.SEND, Via.LATE_ANSWER) else outcome
     if state.kind in (Kind.REFUSED, Kind.FAILED):
-        same_decision = state.proposed["decision"] == proposal.decision
         if other and same_decision:
             return conflict(proposal, history)
         is_certain = state.kind is Kind.FAILED and state.last["reason"] != ABSENT

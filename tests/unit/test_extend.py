@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock import Budget, ConfigurationError, Interlock, JournalError, Status, Verdict, matches
+from interlock import Budget, ConfigurationError, Interlock, JournalError, Rejected, Status, Verdict, matches
 from interlock.extend import Effect, Parameters, ProtectedTools, ToolFailed, ToolGate
 
 CONFIG: dict[str, Any] = {
@@ -326,6 +326,13 @@ def test_an_effect_may_judge_an_error_result_itself(service: Service, tmp_path: 
     ):
         with gate(service, tmp_path / str(number), {"create_refund": how}) as tools:
             assert tools.call("create_refund", CALL).outcome.status is Status.FAILED
+
+
+def test_what_was_said_is_said_once(service: Service, tmp_path: Path) -> None:
+    """A tool's reason for not doing it reaches the model, one time."""
+    service.fails = Rejected("the slot is taken")
+    with gate(service, tmp_path) as tools:
+        assert tools.call("create_refund", CALL).message.count("the slot is taken") == 1
 
 
 def test_context_reaches_the_tools_and_never_the_record(service: Service, tmp_path: Path) -> None:

@@ -38,6 +38,22 @@ def test_first_again_and_other_payload(world: World, tier: int) -> None:
     assert len(world.service.sends) == 1
 
 
+def test_other_payload_while_the_first_is_under_way(world: World) -> None:
+    """It is refused, not told to wait: what is under way is not its effect, and it would not become so."""
+    gate = world.gate()
+    refund = world.refund(gate, 1)
+    answers: list[str] = []
+
+    def meanwhile() -> None:
+        world.service.before = lambda: None
+        answers.extend(str(refund(*call)) for call in (("881", 3000), ("881", 2000)))
+
+    world.service.before = meanwhile
+    refund("881", 2000)
+    assert answers == ["REFUSED:conflicting_payload", "IN_FLIGHT:sender_alive"]
+    assert len(world.service.sends) == 1
+
+
 def test_what_stands_on_the_record_before_the_send(world: World) -> None:
     """When the function runs, payload, facts, checks and the claim are on the journal already."""
     gate = world.gate()
