@@ -41,7 +41,7 @@ class Service:
 
     def create_refund(self, arguments: dict[str, Any], context: Any) -> Any:
         self.contexts.append(context)
-        if isinstance(self.fails, ToolFailed | TimeoutError):
+        if self.fails is not None:
             raise self.fails
         self.refunds.append(arguments)
         return {"id": f"re_{len(self.refunds)}", **arguments}
