@@ -320,20 +320,46 @@ class ToolConfig(_Strict):
     )
 
 
+class Placed(str):
+    """The absolute directory that a relative path in a file stands for.
+
+    Attributes:
+        file: that it was read from.
+        written: the path as it stands there.
+    """
+
+    file: Path
+    written: str
+
+    @classmethod
+    def beside(cls, file: Path, written: str) -> Placed:
+        """The directory that a path in this file leads to."""
+        placed = cls(os.path.normpath(file.parent / written))
+        placed.file, placed.written = file, written
+        return placed
+
+
 class ToolsConfig(_Strict):
     """Which tools are gated, and how.
 
     Attributes:
-        journal: the directory of the journal, relative to the working directory.
+        journal: the directory of the journal. In a file a relative one starts at the file's own directory, wherever the process is
+            started; in Python at the working directory.
         tools: by name of the tool.
     """
 
-    journal: Name = Field(default=".interlock", description="The directory of the journal.")
+    journal: Name = Field(
+        default=".interlock",
+        description="The directory of the journal. A relative one starts at the directory of this file, not where the process is started.",
+    )
     tools: dict[Name, ToolConfig] = Field(description="The tools that are gated, by name.")
 
 
 def load(source: ToolsConfig | Mapping[str, Any] | str | os.PathLike[str]) -> ToolsConfig:
     """The configuration that a dict, or a `.json` or `.toml` file, holds.
+
+    Returns:
+        It, with the journal's directory of a file made absolute.
 
     Raises:
         ConfigurationError: the file is missing, unreadable or malformed, or an option is unknown or of the wrong kind; with the place.
@@ -346,7 +372,11 @@ def load(source: ToolsConfig | Mapping[str, Any] | str | os.PathLike[str]) -> To
         raise ConfigurationError(
             f"a configuration is a dict, the path of a .json or .toml file, or a ToolsConfig, not {type(source).__name__}."
         )
-    return _checked(_read(Path(source)), str(source))
+    file = Path(os.path.abspath(source))
+    loaded = _checked(_read(Path(source)), str(source))
+    if Path(loaded.journal).is_absolute():
+        return loaded
+    return loaded.model_copy(update={"journal": Placed.beside(file, loaded.journal)})
 
 
 def instead_of(name: str, choices: Iterable[str], *, there_are: str = "there are", end: str = ".") -> str:

@@ -34,10 +34,10 @@ class InsideServer(Recoverable):
     """
 
     def __init__(self, config: ToolsConfig | Mapping[str, Any] | str | Path, *, journal: Any = None) -> None:
-        self._config = config
+        # Tools given as Python `Effect`s are no part of the schema; the gate itself looks at those when it is built. A file is read once.
+        self._config = config if isinstance(config, Mapping) else load(config)
         self._journal = journal
-        # Tools given as Python `Effect`s are no part of the schema; the gate itself looks at those when it is built.
-        tools = config.get("tools", config) if isinstance(config, Mapping) else load(config).tools
+        tools = self._config.get("tools", self._config) if isinstance(self._config, Mapping) else self._config.tools
         self._named = frozenset(tools)
         self._gateway: Gateway | None = None
 

@@ -50,6 +50,7 @@ async def _serve(config: ToolsConfig, command: Sequence[str], http: str | None) 
         address(http)
     behind = Behind(command)
     await behind.open(config)
+    print(f"interlock: the journal is {behind.gateway.gate.place}", file=sys.stderr)
     try:
         return await (_serve_stdio(behind) if http is None else serve_http(behind, http))
     finally:

@@ -53,7 +53,8 @@ def _text(found: Survey) -> str:
     if found.configuration is not None:
         lines += [
             "",
-            "All tools in one configuration, to start from (interlock.json; docs/config.md says what each option means):",
+            "All tools in one configuration, to start from (interlock.json; docs/config.md says what each option means). The journal's "
+            "directory starts at that file's own:",
         ]
         lines += json.dumps(found.configuration, indent=2).splitlines()
     if found.unclear:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
+import logging
 import os
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from interlock.calling import ToolCall
-from interlock.config import ToolConfig, ToolsConfig, load
+from interlock.config import Placed, ToolConfig, ToolsConfig, load
 from interlock.decorator import Interlock, Recovery
 from interlock.errors import BadInput, CallbackFailed, ConfigurationError
 from interlock.extend._answer import Answer, answer_of, not_taken
@@ -22,8 +25,10 @@ from interlock.extend._gated import GatedTool, ask_facts, facts_seen, key_of, or
 from interlock.extend._parameters import Parameters, check_arguments
 from interlock.function import EffectFunction
 from interlock.gate import resolve
-from interlock.journal import Journal
+from interlock.journal import Journal, SQLiteJournal
 from interlock.rules.values import storable
+
+log = logging.getLogger("interlock")
 
 
 class ToolGate:
@@ -56,7 +61,7 @@ class ToolGate:
         journal: Journal | Interlock | str | os.PathLike[str] | None = None,
         parameters: Mapping[str, Parameters] | None = None,
     ) -> None:
-        declared, directory = _declared(config)
+        declared, loaded = _declared(config)
         self.tools = dict(tools)
         for name, tool in self.tools.items():
             if not callable(tool):
@@ -70,7 +75,8 @@ class ToolGate:
         elif isinstance(journal, str | os.PathLike):
             self.interlock = Interlock(journal)
         else:
-            self.interlock = Interlock(directory) if journal is None else Interlock(journal=journal)
+            self.interlock = Interlock(_place(loaded)) if journal is None else Interlock(journal=journal)
+        log.info("the journal is %s", self.place)
         try:
             for gated in prepared.values():
                 gated.declare(self.interlock)
@@ -84,6 +90,12 @@ class ToolGate:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def place(self) -> str:
+        """Where the journal is, for people: its absolute directory, or what kind of journal it is."""
+        journal = self.interlock.journal
+        return str(journal.directory) if isinstance(journal, SQLiteJournal) else type(journal).__name__
 
     @property
     def effects(self) -> dict[str, EffectFunction[Any]]:
@@ -283,8 +295,8 @@ def _read(effect: EffectFunction[Any], kwargs: Mapping[str, Any]) -> dict[str, A
         return {"key": key_of(effect, kwargs), "unreadable": storable(str(error))}
 
 
-def _declared(config: Any) -> tuple[dict[str, ToolConfig | Effect], str]:
-    """The gated tools, and the directory of the journal."""
+def _declared(config: Any) -> tuple[dict[str, ToolConfig | Effect], ToolsConfig]:
+    """The gated tools, and the configuration without those that are given in Python."""
     effects: dict[str, ToolConfig | Effect] = {}
     if isinstance(config, Mapping):
         if config and all(isinstance(how, Effect) for how in config.values()):
@@ -299,7 +311,44 @@ def _declared(config: Any) -> tuple[dict[str, ToolConfig | Effect], str]:
         raise ConfigurationError(
             "the configuration gates no tool, so every tool would run without a gate. Name one in tools."
         )
-    return both, loaded.journal
+    return both, loaded
+
+
+def _place(config: ToolsConfig) -> Path:
+    """The directory of the journal that a configuration names.
+
+    Raises:
+        ConfigurationError: it may be another one than the one that was used before, or that another name of the file leads to; with
+            another journal, what was done before would be done again.
+    """
+    place = Path(config.journal).absolute()
+    if not isinstance(config.journal, Placed):
+        return place
+    file, written = config.journal.file, config.journal.written
+    beside = os.path.normpath(file.resolve().parent / written)
+    if os.path.realpath(place) != os.path.realpath(beside):
+        raise ConfigurationError(
+            f"{file} is a link to {file.resolve()}, so that its journal {written!r} may be {place} or {beside}. Write the one that is "
+            "meant as an absolute path."
+        )
+    # It once was followed from the working directory.
+    before = Path(os.path.normpath(Path.cwd() / written))
+    if os.path.realpath(before) == os.path.realpath(place) or not SQLiteJournal.is_at(before):
+        return place
+    if not SQLiteJournal.is_at(place):
+        raise ConfigurationError(
+            f"{file}: its journal {written!r} is {place}, where none is yet, and there is one at {before}, where an earlier version of "
+            "Interlock kept it when it was started from this directory. What was done by that one would be done again, so nothing is "
+            f"started. If that is the journal of these tools, move the directory to {place} while no process uses it; if not, write "
+            f'"journal": {json.dumps(str(place))} in the file.'
+        )
+    log.warning(
+        "the journal is %s, and there is another one at %s, where an earlier version kept it when it was started from this directory. What "
+        "stands on that one is not known here.",
+        place,
+        before,
+    )
+    return place
 
 
 def _refuse_inside_a_loop(name: str, instead: str) -> None:

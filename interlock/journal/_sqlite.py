@@ -121,6 +121,11 @@ class SQLiteJournal(Journal):
             self._start()
             _journals.add(self)
 
+    @staticmethod
+    def is_at(directory: str | os.PathLike[str]) -> bool:
+        """Whether a directory holds a journal, or what is left of one; nothing is opened."""
+        return (Path(directory) / "journal.db").exists() or (Path(directory) / "workers").is_dir()
+
     def _start(self) -> None:
         """Connect as a new worker of this process."""
         self._opened: list[_Reader] = []

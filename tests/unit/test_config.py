@@ -65,7 +65,7 @@ def test_dict_json_and_toml_are_the_same(tmp_path: Path) -> None:
     tool = loaded.tools["create_refund"]
     assert tool.window == 86400
     assert tool.premises[0].fields == {"total": "refund.total"}
-    assert loaded.journal == "here"
+    assert loaded.journal == str(tmp_path / "here")
 
 
 @pytest.mark.parametrize(
@@ -167,3 +167,109 @@ def test_a_single_argument_is_a_key_as_it_stands() -> None:
         ConfigurationError, match=r"key names 'refund:\{order_id\}', which 'create_refund' does not take"
     ):
         protect(tools, changed(key="refund:{order_id}"))
+
+
+# --- where the journal is --------------------------------------------------------------------------------------------------
+
+
+def create_refund(order_id: str, reference: str = "") -> dict[str, Any]:
+    return {"id": order_id}
+
+
+def a_file(directory: Path, journal: str = "", ending: str = "json") -> Path:
+    """A configuration in a file of its own directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / f"gate.{ending}"
+    config = {**({"journal": journal} if journal else {}), "tools": {"create_refund": {"key": ["order_id"]}}}
+    said = f'journal = "{journal}"\n' if journal else ""
+    file.write_text(
+        json.dumps(config) if ending == "json" else f'{said}[tools.create_refund]\nkey = ["order_id"]\n', "utf-8"
+    )
+    return file
+
+
+@pytest.mark.parametrize("ending", ["json", "toml"])
+@pytest.mark.parametrize("journal", ["", "kept/here", "../here"])
+def test_one_file_is_one_journal_from_wherever_it_is_started(
+    ending: str, journal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative journal in a file starts at the file's directory, so that one order is done once from two working directories."""
+    file = a_file(tmp_path / "etc", journal, ending)
+    statuses = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        with protect([create_refund], os.path.relpath(file)) as tools:
+            assert tools.gate.place == os.path.normpath(tmp_path / "etc" / (journal or ".interlock"))
+            statuses.append(tools["create_refund"]("881")["status"])
+        assert os.listdir() == []
+    assert statuses == ["COMMITTED", "DUPLICATE_IGNORED"]
+
+
+def test_a_dict_keeps_the_working_directory_and_a_journal_of_ones_own_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dict has no directory of its own; what is handed over beside a file is what counts; an absolute path stays as it is."""
+    monkeypatch.chdir(tmp_path)
+    with protect([create_refund], {"journal": "mine", **gating_refunds()}) as tools:
+        assert tools.gate.place == str(tmp_path / "mine")
+    with protect([create_refund], a_file(tmp_path / "etc"), journal="other") as tools:
+        assert tools.gate.place == str(tmp_path / "other")
+    with protect([create_refund], a_file(tmp_path / "etc", str(tmp_path / "absolute"))) as tools:
+        assert tools.gate.place == str(tmp_path / "absolute")
+    assert sorted(os.listdir()) == ["absolute", "etc", "mine", "other"]
+
+
+def gating_refunds() -> dict[str, Any]:
+    return {"tools": {"create_refund": {"key": ["order_id"]}}}
+
+
+def test_a_journal_at_the_old_place_is_not_left_behind_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A journal in the working directory, where an earlier version kept it, and none beside the file: refused, with what to do."""
+    file = a_file(tmp_path / "etc")
+    (tmp_path / "started").mkdir()
+    monkeypatch.chdir(tmp_path / "started")
+    with protect([create_refund], {**gating_refunds(), "journal": ".interlock"}) as tools:
+        assert tools["create_refund"]("881")["status"] == "COMMITTED"
+    with pytest.raises(ConfigurationError, match="nothing is started") as raised:
+        protect([create_refund], file)
+    new, old = tmp_path / "etc" / ".interlock", tmp_path / "started" / ".interlock"
+    assert str(new) in str(raised.value)
+    assert str(old) in str(raised.value)
+    assert not new.exists(), "a refused start leaves nothing that makes the next one go through"
+    old.rename(new)
+    with protect([create_refund], file) as tools:
+        assert tools["create_refund"]("881")["status"] == "DUPLICATE_IGNORED"
+    protect([create_refund], {**gating_refunds(), "journal": ".interlock"}).close()
+    caplog.clear()
+    protect([create_refund], file).close()
+    assert f"there is another one at {old}" in caplog.text
+    caplog.clear()
+    protect([create_refund], a_file(tmp_path / "etc", str(new))).close()
+    assert "another one" not in caplog.text
+
+
+def test_a_link_to_a_file_does_not_make_another_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under two names a file would have two journals; so a relative one is refused there, and an absolute one taken."""
+    monkeypatch.chdir(tmp_path)
+    file = a_file(tmp_path / "etc")
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "gate.json"
+    link.symlink_to(file)
+    with pytest.raises(ConfigurationError, match="Write the one that is meant as an absolute path") as raised:
+        protect([create_refund], link)
+    assert str(tmp_path / "links" / ".interlock") in str(raised.value)
+    (tmp_path / "directory").symlink_to(tmp_path / "etc")
+    with protect([create_refund], tmp_path / "directory" / "gate.json") as tools:
+        tools["create_refund"]("881")
+    with protect([create_refund], file) as tools:
+        assert tools["create_refund"]("881")["status"] == "DUPLICATE_IGNORED"
+
+
+def test_the_log_says_where_the_journal_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The absolute place of the journal is in the log when it is opened."""
+    with caplog.at_level("INFO", logger="interlock"):
+        protect([create_refund], a_file(tmp_path / "etc")).close()
+    assert f"the journal is {tmp_path / 'etc' / '.interlock'}" in caplog.text
