@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+import inspect
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +17,9 @@ import pytest
 
 from benchmarks.services.stripe import LocalStripe
 from interlock import Interlock
-from tests.docs.page import blocks, run_page
+from interlock.testing import SimulatedCrash
+from tests.docs import openai_service, payments_server
+from tests.docs.page import Block, blocks, run_page
 from tests.docs.shop import Shop
 from tests.docs.stripe_account import StripeAccount
 
@@ -25,6 +31,14 @@ PAGES = sorted(
 )
 
 
+def _first_example(page: str) -> Block | None:
+    """A wrapper's first example, if it has the dict that stands for the payment service; DBOS starts again in a way of its own."""
+    shown = [block for block in blocks(page, (ROOT / page).read_text("utf-8")) if block.language == "python"]
+    if not page.startswith("integrations") or "dbos" in page:
+        return None
+    return next((block for block in shown if "refunds = {}" in block.source), None)
+
+
 @pytest.fixture
 def shop() -> Shop:
     """The world that the examples act on."""
@@ -32,13 +46,20 @@ def shop() -> Shop:
 
 
 @pytest.fixture
-def namespace(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def opened() -> list[Interlock]:
+    """The gates that a page opened, the newest last."""
+    return []
+
+
+@pytest.fixture
+def namespace(
+    shop: Shop, opened: list[Interlock], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, Any]]:
     """What a page starts with, in an empty directory; gates that the page opened are closed behind it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     names = {"__name__": "__page__", **shop.names()}
     monkeypatch.setitem(sys.modules, "stripe", names["stripe"])
-    opened: list[Interlock] = []
     build = Interlock.__init__
 
     def build_and_remember(gate: Interlock, *args: Any, **kwargs: Any) -> None:
@@ -64,7 +85,46 @@ def test_page_runs_as_written(page: str, namespace: dict[str, Any], request: pyt
     text = (ROOT / page).read_text("utf-8")
     if "interlock.targets.stripe" in text:
         namespace |= request.getfixturevalue("account").names()
+    bring_along(page, namespace)
     assert run_page(page, text, namespace) > 0
+
+
+def bring_along(page: str, namespace: dict[str, Any]) -> None:
+    """What the reader of a wrapper's page has already: OpenAI's client; an MCP server, and the page's configuration in a file."""
+    if page == "integrations/openai/README.md":
+        namespace["client"] = openai_service.played_client()
+    if page == "integrations/mcp/README.md":
+        shutil.copy(payments_server.__file__, "payments_server.py")
+        text = (ROOT / page).read_text("utf-8")
+        (configuration,) = [block.source for block in blocks(page, text) if block.language == "json"]
+        Path("interlock.mcp.json").write_text(configuration)
+
+
+SERVICE = re.compile(r"^(refunds = \{\}|print\().*$", re.MULTILINE)
+"""The lines of a first example that a restarted process does not run again: what the service holds outlives it."""
+FIRST_EXAMPLES = {page: block for page in PAGES if (block := _first_example(page)) is not None}
+
+
+@pytest.mark.parametrize("page", FIRST_EXAMPLES)
+def test_first_example_survives_a_kill(page: str, namespace: dict[str, Any], opened: list[Interlock]) -> None:
+    """A process that dies right after the send leaves nothing to a person: the example's own configuration finds the effect again."""
+    first = FIRST_EXAMPLES[page]
+    bring_along(page, namespace)
+    with asyncio.Runner() as runner:
+        first.run(namespace, runner)
+        gate = opened[-1]
+        (effect,) = gate.effects.values()
+        given: Any = {"arguments": {"order_id": "7", "amount": 20}}
+        given = given if "arguments" in inspect.signature(effect.function).parameters else {"order_id": "7"}
+        proposal = runner.run(effect.aproposal(**given))
+        with pytest.raises(SimulatedCrash):
+            runner.run(gate.asubmit(proposal, crash_after_effect=True))
+        held = dict(namespace["refunds"])
+        dataclasses.replace(first, source=SERVICE.sub("", first.source)).run(namespace, runner)
+        assert opened[-1] is not gate
+        assert str(runner.run(opened[-1].asubmit(proposal))) == "DUPLICATE_IGNORED"
+    assert namespace["refunds"] == held
+    assert len(held) > 0
 
 
 def test_readme_has_an_example() -> None:
