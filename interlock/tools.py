@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from interlock.callbacks import KEY_ARGUMENT
-from interlock.config import instead_of
 from interlock.decorator import Interlock
 from interlock.errors import BadInput, ConfigurationError
 from interlock.extend import Answer, Parameters, Recoverable, ToolCall, ToolGate, ToolsConfig, is_async, plain
@@ -318,11 +317,9 @@ class _Function:
             raise BadInput(f"the arguments are {given!r:.200}; give them by name.")
         own = {KEY_ARGUMENT, of_gate}
         fitted = {name: value for name, value in given.items() if name not in own}
-        unknown = [name for name in fitted if name not in self.names] if not self.takes_any else []
-        if unknown:
-            own_names = [name for name in self.names if name not in own]
-            hint = instead_of(str(unknown[0]), own_names, there_are="it has")
-            raise BadInput(f"{self.name} has no argument {unknown[0]!r}; {hint}")
+        problem = self.parameters.problem_of(self.name, fitted, hidden=of_gate)
+        if problem:
+            raise BadInput(problem)
         for name in self.names:
             if name in fitted or name in own:
                 continue

@@ -13,7 +13,7 @@ from typing import Any
 from interlock import ConfigurationError
 from interlock.extend import ToolsConfig
 from interlock.integrations.mcp._frame import RpcError, UpstreamGone, envelope_of, fate_of
-from interlock.integrations.mcp._gateway import Gateway, LiveCall, log
+from interlock.integrations.mcp._gateway import Gateway, LiveCall
 from interlock.integrations.mcp._upstream import Upstream
 
 
@@ -49,8 +49,7 @@ class Behind:
             tools = {str(tool["name"]): tool for tool in listed}
             self._tools = tools
             self.gateway = Gateway(config, tools=tools, ask=self.ask)
-            for outcome in await self.gateway.gate.arecover():
-                log.warning("recovered %s %r: %s", outcome.effect, outcome.key, outcome)
+            await self.gateway.gate.arecover()  # which logs what it came to
         finally:
             # Before the client's process is started: not every server can run twice at the same time.
             await self._give_spare_up()

@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 
-from interlock.extend import ToolConfig, ToolGate, without_argument
+from interlock.extend import Parameters, ToolConfig, ToolGate, without_argument
 
 GATED = "interlock/gated"
 
@@ -60,6 +60,9 @@ class Face:
         if not isinstance(arguments, Mapping):
             return "the arguments are no object; give them by name."
         given = {name: value for name, value in arguments.items() if name != self.own_argument}
+        unknown = Parameters.of_schema(self.schema).problem_of(self.name, given)
+        if unknown:
+            return unknown
         try:
             found = next(iter(jsonschema.Draft202012Validator(self.schema).iter_errors(given)), None)
         except Exception:  # noqa: BLE001 - a schema that is no schema judges nothing; the server itself will

@@ -158,6 +158,22 @@ def value_of(result: Mapping[str, Any]) -> Any:
     """What a tool's result says, as data: its structured content, or what its text holds.
 
     Raises:
+        ToolFailed, Unanswered: as `kept_of`.
+    """
+    return data_of(kept_of(result))
+
+
+def data_of(kept: Any) -> Any:
+    """What a result that was kept says, as data: a text that holds JSON is what it says."""
+    if isinstance(kept, list) and all(isinstance(text, str) for text in kept):
+        return [plain(text) for text in kept]
+    return plain(kept)
+
+
+def kept_of(result: Mapping[str, Any]) -> Any:
+    """What is kept of a tool's result, so that `as_given` can give it again: its structured content, or its text as it is, or its blocks.
+
+    Raises:
         ToolFailed: it says of itself that it failed.
         Unanswered: it is no complete result of a tool.
     """
@@ -173,8 +189,32 @@ def value_of(result: Mapping[str, Any]) -> Any:
     blocks = content if isinstance(content, list) else []
     if not all(isinstance(block, dict) and block.get("type") == "text" for block in blocks):
         return blocks
-    texts = [plain(str(block.get("text", ""))) for block in blocks]
+    texts = [str(block.get("text", "")) for block in blocks]
     return None if not texts else texts[0] if len(texts) == 1 else texts
+
+
+_BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
+
+
+def as_given(kept: Any, text: str, *, modern: bool) -> dict[str, Any]:
+    """A result once more, in the form in which the tool gave it.
+
+    Args:
+        kept: what `kept_of` gave.
+        text: for the model, where no words of the tool's were kept.
+        modern: the client's era.
+    """
+    if isinstance(kept, dict) and set(kept) == {"result"} and kept["result"] is not None:
+        # What is no object is wrapped by either SDK into one with this field, and its words are those of what is in it.
+        inner = kept["result"]
+        text = inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
+    result = told(text, is_error=False, modern=modern, value=kept)
+    if isinstance(kept, list) and kept:
+        if all(isinstance(one, str) for one in kept):
+            result["content"] = [{"type": "text", "text": one} for one in kept]
+        elif all(isinstance(one, dict) and one.get("type") in _BLOCKS for one in kept):
+            result["content"] = kept
+    return result
 
 
 def text_of(content: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from interlock import JournalError, NotSent
 from interlock.extend import Answer, Parameters, ToolGate, ToolsConfig
 from interlock.integrations.mcp._face import Face, face_of
-from interlock.integrations.mcp._frame import asks_for_input, is_modern, told, value_of
+from interlock.integrations.mcp._frame import as_given, asks_for_input, data_of, is_modern, kept_of, told, value_of
 
 log = logging.getLogger("interlock")
 
@@ -105,6 +105,7 @@ class Gateway:
             tools={name: self._callable(name) for name in tools},
             journal=journal,
             parameters={name: Parameters.of_schema(tool.get("inputSchema")) for name, tool in tools.items()},
+            value_of=data_of,
         )
         self.faces: dict[str, Face] = {name: face_of(name, self.gate, tools[name]) for name in self.gate.effects}
 
@@ -189,7 +190,7 @@ class Gateway:
         while True:
             result = await live.send({**live.params, "name": live.tool, "arguments": dict(arguments)})
             if not asks_for_input(result):
-                value = value_of(result)
+                value = kept_of(result)
                 live.result = result
                 return value
             live.asked, live.resumed = result, _future()
@@ -209,9 +210,10 @@ def result_of(answer: Answer, live: LiveCall, modern: bool) -> Result:
     """An answer of the gate as a tool's result, with what stands on the record beside it."""
     if answer.ok and live.result is not None:
         result = dict(live.result)
+    elif answer.ok:
+        result = as_given(answer.value, answer.message, modern=modern)
     else:
-        value = answer.value if answer.ok else None
-        result = told(answer.message, is_error=answer.is_error, modern=modern, value=value)
+        result = told(answer.message, is_error=True, modern=modern)
     result["_meta"] = {**(result.get("_meta") or {}), **record_of(answer)}
     return result
 

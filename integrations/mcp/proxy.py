@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="how the server behind it is started")
     options = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="interlock: %(message)s")
+    logging.getLogger("interlock").setLevel(logging.INFO)  # where the journal is, and what recovery came to
     try:
         config = load(options.config)
         return asyncio.run(_serve(config, options.command, options.http))
@@ -50,7 +51,6 @@ async def _serve(config: ToolsConfig, command: Sequence[str], http: str | None) 
         address(http)
     behind = Behind(command)
     await behind.open(config)
-    print(f"interlock: the journal is {behind.gateway.gate.place}", file=sys.stderr)
     try:
         return await (_serve_stdio(behind) if http is None else serve_http(behind, http))
     finally:

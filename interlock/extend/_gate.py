@@ -10,7 +10,7 @@ import inspect
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class ToolGate:
         journal: a directory, a `Journal` or an `Interlock` instead of the journal that the configuration names.
         parameters: what the tools take, by name of the tool, as far as it is known. With it, an argument that the configuration names and
             that a tool does not take is refused here, and not at the first call.
+        value_of: what `settlement=` and `references=` of an `Effect` get of a recorded value, where that is more than data.
 
     Attributes:
         interlock: the `Interlock` behind it.
@@ -60,13 +61,14 @@ class ToolGate:
         tools: Mapping[str, ToolCall],
         journal: Journal | Interlock | str | os.PathLike[str] | None = None,
         parameters: Mapping[str, Parameters] | None = None,
+        value_of: Callable[[Any], Any] | None = None,
     ) -> None:
         declared, loaded = _declared(config)
         self.tools = dict(tools)
         for name, tool in self.tools.items():
             if not callable(tool):
                 raise ConfigurationError(f"the tool {name!r} is {tool!r}, which cannot be called.")
-        prepared = {name: GatedTool(name, how, self.tools) for name, how in declared.items()}
+        prepared = {name: GatedTool(name, how, self.tools, value_of) for name, how in declared.items()}
         for name, how in declared.items():
             check_arguments(name, how, parameters or {})
         self._own = not isinstance(journal, Interlock)

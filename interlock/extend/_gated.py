@@ -41,7 +41,13 @@ class GatedTool:
 
     effect: EffectFunction[Any]
 
-    def __init__(self, name: str, how: ToolConfig | Effect, tools: Mapping[str, ToolCall]) -> None:
+    def __init__(
+        self,
+        name: str,
+        how: ToolConfig | Effect,
+        tools: Mapping[str, ToolCall],
+        value_of: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.name = name
         self.how = how
         _known(name, "", tools)
@@ -61,7 +67,7 @@ class GatedTool:
         self.options, parts = _of_config(name, how, tools) if isinstance(how, ToolConfig) else _of_python(name, how)
         self.needs_loop = is_async(self.tool) or any(asked.is_async for asked in parts.values())
         for role, asked in parts.items():
-            self.options[role] = _callback(asked, role)
+            self.options[role] = _callback(asked, role, value_of or _as_it_is)
 
     def declare(self, interlock: Interlock) -> None:
         """Put it on a gate."""
@@ -298,7 +304,11 @@ def _names(how: Effect, error: ToolFailed) -> bool:
     return any(isinstance(error, kinds) for kinds in (how.rejected_on, how.not_sent_on, how.in_use_on))
 
 
-def _callback(asked: Asked, role: str) -> Callable[..., Any]:
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _callback(asked: Asked, role: str, value_of: Callable[[Any], Any]) -> Callable[..., Any]:
     """A callback of a call as one that an effect takes."""
     of = asked.of
     if role == "key":
@@ -313,12 +323,12 @@ def _callback(asked: Asked, role: str) -> Callable[..., Any]:
             async def alater(
                 arguments: Any, idempotency_key: str, value: Any, unbound: Any = None, context: Any = None
             ) -> Any:
-                return await of(Call(_joined(arguments, unbound), context, idempotency_key, value))
+                return await of(Call(_joined(arguments, unbound), context, idempotency_key, value_of(value)))
 
             return alater
 
         def later(arguments: Any, idempotency_key: str, value: Any, unbound: Any = None, context: Any = None) -> Any:
-            return of(Call(_joined(arguments, unbound), context, idempotency_key, value))
+            return of(Call(_joined(arguments, unbound), context, idempotency_key, value_of(value)))
 
         return later
     if asked.is_async:

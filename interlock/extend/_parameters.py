@@ -6,7 +6,7 @@ Owns the check of a configuration against the tools' own schemas, and the schema
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from interlock.callbacks import KEY_ARGUMENT, RESULT_ARGUMENT
@@ -34,11 +34,29 @@ class Parameters(NamedTuple):
     @classmethod
     def of_schema(cls, schema: Any, *, filled: tuple[str, ...] = ()) -> Parameters:
         """The parameters that a JSON Schema of arguments tells; a schema that lists none may stand for any."""
-        properties = schema.get("properties") if isinstance(schema, Mapping) else None
-        if not isinstance(properties, Mapping):
+        if not isinstance(schema, Mapping):
             return cls((), True, None, filled)
-        is_open = bool(schema.get("additionalProperties")) or "patternProperties" in schema
-        return cls(tuple(map(str, properties)), is_open, schema, filled)
+        listed, is_open = _taken(schema, schema, set())
+        if listed is None:
+            return cls((), True, None, filled)
+        return cls(tuple(dict.fromkeys(listed)), is_open, schema, filled)
+
+    def problem_of(self, tool: str, given: Iterable[str], *, hidden: str | None = None) -> str:
+        """What a call brings that the tool does not take, in a sentence for the model; empty if there is nothing of that kind.
+
+        A server may ignore such an argument, or not; to the gate it would make the same request another one. So it is the model's to
+        leave out, unless the schema says that others may be given.
+
+        Args:
+            tool: its name.
+            given: the names of the call's arguments.
+            hidden: the argument that the gate fills in: dropped from a call, and not told of.
+        """
+        if self.takes_any:
+            return ""
+        names = [name for name in self.names if name != hidden]
+        unknown = [name for name in given if name not in (*names, *self.filled, hidden)]
+        return f"{tool} has no argument {unknown[0]!r}; it has: {', '.join(names) or 'none'}." if unknown else ""
 
 
 class Handed(NamedTuple):
@@ -171,7 +189,7 @@ def _missing(known: Parameters, path: str) -> tuple[str, tuple[str, ...]] | None
             node = _resolved(node.get("items"), root)
             continue
         properties = node.get("properties")
-        if not isinstance(properties, Mapping) or node.get("additionalProperties") or "patternProperties" in node:
+        if not isinstance(properties, Mapping) or _is_open(node):
             return None
         if step not in properties:
             return step, tuple(map(str, properties))
@@ -179,16 +197,56 @@ def _missing(known: Parameters, path: str) -> tuple[str, tuple[str, ...]] | None
     return None
 
 
+def _taken(node: Any, root: Mapping[str, Any], followed: set[str]) -> tuple[list[str] | None, bool]:
+    """The arguments that a schema lists, in all its forms, and whether there may be others, as far as it tells; None if it lists none.
+
+    `followed`: the references that were followed already; a schema may lead to itself.
+    """
+    if not isinstance(node, Mapping):
+        return None, False
+    properties = node.get("properties")
+    listed = list(map(str, properties)) if isinstance(properties, Mapping) else None
+    is_open = _is_open(node)
+    forms = [form for kind in ("allOf", "anyOf", "oneOf") for form in node.get(kind) or ()]
+    forms += [node[kind] for kind in ("then", "else") if kind in node]
+    forms += list((node.get("dependentSchemas") or {}).values())
+    reference = node.get("$ref")
+    if reference is not None and str(reference) not in followed:
+        followed.add(str(reference))
+        behind = _behind(reference, root)
+        is_open = is_open or behind is None
+        forms.append(behind)
+    for form in forms:
+        further, is_further_open = _taken(form, root, followed)
+        listed = further if listed is None else [*listed, *(further or ())]
+        is_open = is_open or is_further_open
+    return listed, is_open
+
+
+def _is_open(node: Mapping[str, Any]) -> bool:
+    """Whether a schema says that other properties may be given; silence is no such word, and an empty schema is one."""
+    told = (node.get(name, False) for name in ("additionalProperties", "unevaluatedProperties"))
+    return any(said is not False for said in told) or "patternProperties" in node
+
+
+def _behind(reference: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The part of a schema that a reference leads to."""
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    found: Any = root
+    for step in reference[2:].split("/") if reference != "#" else ():
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
 def _resolved(node: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """A part of a schema behind its reference; what comes in several forms tells nothing."""
     if not isinstance(node, Mapping):
         return {}
     reference = node.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/"):
-        found: Any = root
-        for step in reference[2:].split("/"):
-            found = found.get(step) if isinstance(found, Mapping) else None
-        node = found if isinstance(found, Mapping) else {}
+    behind = _behind(reference, root)
+    if behind is not None:
+        node = behind
     return {} if any(form in node for form in ("anyOf", "oneOf", "allOf", "$ref")) else node
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,20 @@ from fastmcp.server import create_proxy
 from mcp.client import Client
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    ImageContent,
+    InputRequiredResult,
+    TextContent,
+)
 
 import interlock.integrations.fastmcp as for_fastmcp
 import interlock.integrations.mcp as for_sdk
 from interlock.errors import ConfigurationError
-from interlock.extend import Effect
+from interlock.extend import Effect, Parameters
+from interlock.settlement import Settlement
 from interlock.testing.driver import Place, gating
 
 REFUND = {"order_id": "881", "amount": 20}
@@ -187,3 +196,146 @@ def test_rounds_inside_a_server_are_one_proposal(place: Place, closing: list[Any
     assert result.is_error is False, result
     assert result.meta["interlock/outcome"]["status"] == "COMMITTED"
     assert len(place.service.refunds("881")) == 1
+
+
+def as_untyped(order_id: str) -> dict:  # type: ignore[type-arg]
+    return {"id": order_id, "note": "é"}
+
+
+def as_object(order_id: str) -> dict[str, Any]:
+    return {"id": order_id}
+
+
+def as_text(order_id: str) -> str:
+    return f"Refunded {order_id}."
+
+
+def as_json_text(order_id: str) -> Any:
+    return json.dumps({"id": order_id})
+
+
+def as_several(order_id: str) -> Any:
+    return [order_id, "and more"]
+
+
+def as_number(order_id: str) -> int:
+    return 5
+
+
+def as_picture(order_id: str) -> Any:
+    return [TextContent(type="text", text="see"), ImageContent(type="image", data="aGk=", mime_type="image/png")]
+
+
+FORMS = [as_untyped, as_object, as_text, as_json_text, as_several, as_number, as_picture]
+
+
+@pytest.mark.parametrize("tool", FORMS, ids=lambda tool: tool.__name__)
+@pytest.mark.parametrize("kind", ["sdk", "fastmcp"])
+def test_a_replay_has_the_form_of_the_first_answer(kind: str, tool: Any, tmp_path: Path) -> None:
+    """A repeated call, also in another process, gets the blocks and the structured content that the first one got."""
+    answers = []
+    for _ in range(2):
+        server: Any = MCPServer("forms") if kind == "sdk" else fastmcp.FastMCP("forms")
+        if kind == "sdk":
+            server.tool()(tool)
+        else:
+            server.tool(tool)
+        protect = for_sdk.protect_server if kind == "sdk" else for_fastmcp.protect_server
+        gate = protect(server, {"tools": {tool.__name__: {"key": ["order_id"]}}}, journal=tmp_path / "journal")
+        asyncio.run(gate.arecover())
+
+        async def go(server: Any = server) -> Any:
+            client: Any = Client(server) if kind == "sdk" else fastmcp.Client(server)
+            async with client as open_client:
+                ask = open_client.call_tool if kind == "sdk" else open_client.call_tool_mcp
+                return await ask(tool.__name__, {"order_id": "881"})
+
+        answers.append(asyncio.run(go()).model_dump(by_alias=True, mode="json"))
+        gate.close()
+    first, again = answers
+    assert first["_meta"]["interlock/outcome"]["status"] == "COMMITTED"
+    assert again["_meta"]["interlock/outcome"]["status"] == "DUPLICATE_IGNORED"
+    assert again["structuredContent"] == first["structuredContent"]
+    kinds = [[block["type"] for block in answer["content"]] for answer in answers]
+    assert kinds[0] == kinds[1]
+    if first["structuredContent"] is None or tool in (as_text, as_number):
+        assert again["content"] == first["content"]
+    else:  # which is told as JSON, with spaces of each server's own
+        texts = [json.loads(answer["content"][0]["text"]) for answer in answers]
+        assert texts[0] == texts[1]
+
+
+def test_what_a_tool_returned_as_text_is_data_to_a_callback(tmp_path: Path) -> None:
+    """An `Effect`'s callbacks that take the result get what its text says, as premises and look-ups do."""
+    told: list[Any] = []
+
+    def references(value: Any) -> list[str]:
+        told.append(value)
+        return [value["id"]]
+
+    server: MCPServer[Any] = MCPServer("forms")
+    server.tool()(as_untyped)
+    effect = Effect(
+        key=lambda order_id: order_id, references=references, settlement=lambda value: Settlement("settled", value)
+    )
+    gate = for_sdk.protect_server(server, {"as_untyped": effect}, journal=tmp_path / "journal")
+    asyncio.run(gate.arecover())
+
+    async def go() -> Any:
+        async with Client(server) as client:
+            return await client.call_tool("as_untyped", {"order_id": "881"})
+
+    assert asyncio.run(go()).is_error is False
+    assert told == [{"id": "881", "note": "é"}]
+    assert len(gate.gate.interlock.find("881")) == 1
+    gate.close()
+
+
+@pytest.mark.parametrize("make", [sdk_server, fastmcp_server])
+def test_an_argument_that_the_tool_does_not_have_is_the_models_to_leave_out(
+    make: Any, place: Place, closing: list[Any]
+) -> None:
+    """What a model invents is told to it with the names that there are, and names no request: the same call without it is the first."""
+    server = make(place)
+    protect = for_sdk.protect_server if make is sdk_server else for_fastmcp.protect_server
+    closing.append(protect(server, place.config, journal=place.journal))
+    ask = call if make is sdk_server else call_fastmcp
+    told = ask(server, {**REFUND, "urgency": "high"})
+    assert told.is_error is True
+    assert "create_refund has no argument 'urgency'; it has: order_id, amount" in told.content[0].text
+    assert "reference" not in told.content[0].text
+    assert "Nothing was sent" in told.content[0].text
+    assert place.service.arrivals("881") == 0
+    assert ask(server, REFUND).is_error is False
+    assert ask(server, {**REFUND, "urgency": "high"}).is_error is True
+    assert ask(server, {**REFUND, "reference": "made up"}).is_error is False, "the gate's own is dropped, as ever"
+    assert len(place.service.refunds("881")) == 1
+
+
+OPEN = {"type": "object", "properties": {"a": {}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        (OPEN, "t has no argument 'b'; it has: a."),
+        ({**OPEN, "additionalProperties": False}, "t has no argument 'b'; it has: a."),
+        ({**OPEN, "additionalProperties": True}, ""),
+        ({**OPEN, "additionalProperties": {}}, ""),
+        ({**OPEN, "additionalProperties": {"type": "string"}}, ""),
+        ({**OPEN, "unevaluatedProperties": {"type": "string"}}, ""),
+        ({**OPEN, "patternProperties": {"^x-": {}}}, ""),
+        ({**OPEN, "anyOf": [{"required": ["a"]}, {"required": ["c"]}]}, "t has no argument 'b'; it has: a."),
+        ({**OPEN, "anyOf": [{"properties": {"b": {}}}, {"properties": {"c": {}}}]}, ""),
+        ({**OPEN, "allOf": [{"$ref": "#/$defs/more"}], "$defs": {"more": {"properties": {"b": {}}}}}, ""),
+        ({**OPEN, "allOf": [{"$ref": "#"}, {"$ref": "#"}]}, "t has no argument 'b'; it has: a."),
+        ({**OPEN, "allOf": [{"$ref": "https://elsewhere/schema"}]}, ""),
+        ({"type": "object", "properties": {}}, "t has no argument 'a'; it has: none."),
+        ({"type": "object"}, ""),
+        ({}, ""),
+        (None, ""),
+    ],
+)
+def test_only_a_schema_that_says_so_is_open(schema: Any, problem: str) -> None:
+    """Silence about further arguments is no permission of them; a schema that lists none at all may stand for any."""
+    assert Parameters.of_schema(schema).problem_of("t", ["a", "b"]) == problem

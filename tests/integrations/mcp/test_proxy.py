@@ -96,6 +96,30 @@ def test_arguments_that_do_not_fit_are_not_sent(talk: Conversation) -> None:
     assert not talk.call(REFUND).get("isError")
 
 
+def test_arguments_that_the_tool_does_not_have_are_told(talk: Conversation) -> None:
+    """An argument that a model invents is told to it with the names that there are; it is neither sent nor part of the request."""
+    result = talk.call({**REFUND, "urgency": "high"})
+    assert result["isError"] is True
+    assert "create_refund has no argument 'urgency'; it has: order_id, amount, note." in text_of(result)
+    assert "Nothing was sent" in text_of(result)
+    assert talk.place.service.arrivals("881") == 0
+    assert not talk.call(REFUND).get("isError")
+    assert not talk.call({**REFUND, "reference": "made-up"}).get("isError")
+
+
+def test_what_nobody_can_know_is_logged_once(place: Place) -> None:
+    """An effect that is AMBIGUOUS on start stands in the proxy's log once."""
+    place.service.lay("kill_after", order_id="881")
+    del place.config["tools"]["create_refund"]["lookup"]
+    with Conversation(place) as talk:
+        talk.ask("tools/call", {"name": "create_refund", "arguments": REFUND})
+        assert talk.process.wait(20) == -signal.SIGKILL
+    with Conversation(place) as talk:
+        talk.answer(talk.ask("tools/list"))
+        log = talk.log.read_text()
+    assert log.count("AMBIGUOUS") == 1, log
+
+
 # --- what passes as it came ------------------------------------------------------------------------------------------------
 
 
@@ -189,7 +213,9 @@ def test_the_proxy_is_killed_and_its_client_reconnects(place: Place, at: str, mo
         result = talk.answer(again)["result"]
         assert not result.get("isError")
         assert result["structuredContent"] == place.service.refunds("881")[0]
-        assert "recovered create_refund '881'" in talk.log.read_text()
+        log = talk.log.read_text()
+        assert log.count("recovered create_refund '881'") == 1, log
+        assert f"interlock: the journal is {place.journal}" in log
     assert len(place.service.refunds("881")) == 1
 
 
