@@ -187,6 +187,10 @@ class Guard:
             return refusal(
                 "bad_input", f"Not done: missing arguments: {told}. Nothing was sent. Correct them and call again."
             )
+        given = [name for name in args if name != PROPOSED_KEY]
+        unknown = parameters_of(tool).problem_of(tool.name, given, hidden=self.argument_of_gate(tool.name))
+        if unknown and gated.runs_the_tool:
+            return refusal("bad_input", f"Not done: {unknown} Nothing was sent. Correct the call and make it again.")
         waits = await asked_first(tool, args, tool_context)
         if waits is not None:
             await self.see(tool, args, tool_context)

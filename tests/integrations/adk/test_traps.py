@@ -539,6 +539,20 @@ def test_missing_argument_costs_nothing(tmp_path: Path, sent: list[Any], pay: An
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_argument_that_the_tool_does_not_have(
+    tmp_path: Path, sent: list[Any], pay: Callable[..., Any], way: str
+) -> None:
+    """ADK leaves out what a function does not take. An argument that a model invents is told to it, and names no other request."""
+    invented = ("pay", {**PAY[1], "urgency": "high"})
+    desk = Desk(tmp_path, way, [pay], [PAY], [invented], [PAY])
+    _, told, again = answers(desk.say())
+    assert "pay has no argument 'urgency'; it has: order, amount." in told["error"]
+    assert "Nothing was sent" in told["error"]
+    assert again["id"] == "p1"
+    assert sent == [("881", 20)]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_tool_that_raises_does_not_end_the_run(tmp_path: Path, sent: list[Any], way: str) -> None:
     """A tool that raises has an unknown fate: the model is told so in ADK's form, and the run goes on."""
 
