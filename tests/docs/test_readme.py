@@ -24,9 +24,10 @@ from tests.docs.shop import Shop
 from tests.docs.stripe_account import StripeAccount
 
 ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("docs", "integrations", "benchmarks/services")
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "integrations").rglob("*.md")]
+    for path in [*ROOT.glob("*.md"), *(page for room in ROOMS for page in (ROOT / room).rglob("*.md"))]
     if any(block.language.startswith("py") for block in blocks(path.name, path.read_text("utf-8")))
 )
 
