@@ -276,6 +276,9 @@ class _Face:
         Raises:
             BadInput: they do not fit; that is for the model to correct.
         """
+        problem = self.parameters.problem_of(self.name, arguments, hidden=self.hidden)
+        if problem:
+            raise BadInput(problem)
         if self.model is None:
             return dict(arguments)
         given = dict(arguments)

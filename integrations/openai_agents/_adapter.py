@@ -95,9 +95,12 @@ class ToolEntrance:
         return output
 
     def problem_with(self, arguments: Any, hidden: str | None) -> str:
-        """What the function's own signature has against the arguments that a model gave; empty if nothing."""
-        if self.schema is None or not isinstance(arguments, Mapping):
+        """What the tool has against the arguments that a model gave, by its schema and its function's signature; empty if nothing."""
+        if not isinstance(arguments, Mapping):
             return ""
+        unknown = self.parameters.problem_of(self.tool.name, arguments, hidden=hidden)
+        if unknown or self.schema is None:
+            return unknown.removesuffix(".")
         given = {name: value for name, value in arguments.items() if name != hidden}
         try:
             self._parsed(given, hidden)

@@ -212,6 +212,8 @@ def test_models_arguments_that_do_not_fit_are_told_and_a_fit_call_lands(tmp_path
     told = function.execute({"order_id": "881", "amount": "many"})
     assert "amount" in told
     assert "Correct the arguments" in told
+    told = function.execute({"order_id": "881", "amount": 20, "urgency": "high"})
+    assert "has no argument 'urgency'; it has: order_id, amount, note." in told
     assert service.refunds() == []
     first = function.execute({"order_id": "881", "amount": 20})
     again = function.execute({"order_id": "881", "amount": 20, "note": "", "reference": "of the model"})

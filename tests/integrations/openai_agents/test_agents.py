@@ -233,6 +233,20 @@ def test_protect_tool_gates_one(place: Place) -> None:
         protect_tool(refund, config, asks=others, journal=place.journal)
 
 
+def test_argument_that_the_tool_does_not_have(place: Place) -> None:
+    """The SDK leaves out what a function does not take. What a model invents is told to it, and names no other request."""
+    invented = ModelCall({**REFUND.arguments, "urgency": "high"}, id="call_3")
+    agent = Agent(name="desk", tools=tools_of(place), model=Scripted([invented], [REFUND], [AGAIN], []))
+    protection = protected(agent, place)
+    first, second, _ = (answer.text for answer in told(run_sync(agent, "refund it"), [invented, REFUND, AGAIN]))
+    assert "create_refund has no argument 'urgency'; it has: order_id, amount" in first
+    assert "Nothing was sent" in first
+    assert "reference" not in first
+    assert "re_1" in second
+    assert place.service.arrivals("881") == 1
+    protection.close()
+
+
 def test_missing_package_is_named() -> None:
     """Without the SDK, importing the wrapper says what to install."""
     code = (
