@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -260,6 +261,15 @@ def test_what_a_framework_raises_is_its_answer(tmp_path: Path, moment: str) -> N
     assert answer.status in ("ERROR:ModuleNotFoundError", "ERROR:APIConnectionError")
     assert answer.text
     assert [one.status for one in said] == ([] if moment == "start" else [worker.TOLD])
+
+
+@pytest.mark.parametrize("name", [one.name for one in frameworks().values() if not one.skip])
+def test_a_wrapper_is_named_as_it_is_imported(name: str) -> None:
+    """A worker that is loaded for a race has the wrapper's module; loading takes its name from the facts."""
+    module, _, wrapper = frameworks()[name].wrapper.rpartition(".")
+    if frameworks()[name].why_not:
+        pytest.skip(frameworks()[name].why_not)
+    assert hasattr(importlib.import_module(module), wrapper)
 
 
 def test_a_word_that_nobody_knows_claims_nothing() -> None:

@@ -75,7 +75,7 @@ def load(job: Job) -> None:
     """Import what the case will need, so that who begins at the same time begins loaded."""
     module = module_of(job.framework)
     if job.arm == "interlock":
-        importlib.import_module("interlock")
+        importlib.import_module(module.FRAMEWORK.wrapper.rpartition(".")[0])
     for name in getattr(module, "LOADS", ()):
         with suppress(ImportError):
             importlib.import_module(name)
