@@ -15,6 +15,7 @@ STORIES = sorted(path.parent.name for path in EXAMPLES.glob("*/main.py"))
 ENDS_WITH = {
     "refund": "refunded in all: $20",
     "adk": "refunded exactly once: 2 of 2",
+    "agno": "refunded exactly once: 2 of 2",
     "stripe_refund": "as wanted: 12 of 12",
     "langchain": "refunded exactly once: 2 of 2",
     "openai_agents": "refunded exactly once: 2 of 2",
