@@ -294,6 +294,8 @@ class SQLiteJournal(Journal):
         connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's cache, too; of no effect elsewhere
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute("PRAGMA cache_size = -65536")
+        # Else SQLite makes a file in the system's temporary directory whenever the index is brought up to date, for what it changes.
+        connection.execute("PRAGMA temp_store = MEMORY")
         if application == APPLICATION_ID and version == LAYOUT_VERSION:
             return
         connection.execute("BEGIN IMMEDIATE")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+import resource
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -159,6 +161,25 @@ def test_a_commit_touches_the_entries_alone(tmp_path: Path) -> None:
     journal.close()
     assert query(tmp_path, "SELECT count(*), sum(is_open), max(name) FROM heads") == [(20, 20, "pay")]
     assert query(tmp_path, "SELECT seq FROM indexed") == [(60,)]
+
+
+def test_the_index_is_brought_up_to_date_without_another_file(tmp_path: Path) -> None:
+    """However many pages of a large index change at once, SQLite opens no file for that: none is free, and every write holds."""
+    rng = random.Random(7)
+    with closing(SQLiteJournal(tmp_path)) as journal:
+        for _ in range(1200):
+            write(journal, rng.randbytes(12).hex())
+        indexed = query(tmp_path, "SELECT seq FROM indexed")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with open(os.devnull) as last:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (last.fileno(), hard))
+        try:
+            for _ in range(300):
+                write(journal, rng.randbytes(12).hex())
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert query(tmp_path, "SELECT seq FROM indexed") > indexed
+        assert journal.verify().ok
 
 
 def test_what_a_killed_writer_left_is_read_from_the_entries(tmp_path: Path) -> None:
