@@ -29,7 +29,7 @@ class Callback:
         ConfigurationError: it needs an argument that it cannot get, or its signature cannot be read.
     """
 
-    __slots__ = ("_names", "_takes_all", "function", "is_async", "required", "role")
+    __slots__ = ("_optional", "_takes_all", "function", "is_async", "required", "role")
 
     def __init__(self, function: Callable[..., Any], *, role: str, effect: str, available: Iterable[str]) -> None:
         offered = tuple(available)
@@ -68,14 +68,16 @@ class Callback:
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
         )
-        self._names = tuple(names)
         self.required = tuple(required)
+        self._optional = tuple(name for name in names if name not in required)
         self._takes_all = takes_all
 
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
         """Call it with what it names out of `arguments`."""
         if self._takes_all:
             return self.function(**arguments)
-        return self.function(
-            **{name: arguments[name] for name in self._names if name in arguments or name in self.required}
-        )
+        given = {name: arguments[name] for name in self.required}
+        for name in self._optional:
+            if name in arguments:
+                given[name] = arguments[name]
+        return self.function(**given)

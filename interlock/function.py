@@ -147,8 +147,7 @@ class EffectFunction(Generic[A]):
         **Durable when** this returns: what was sent and what came back, or why nothing was.
         **If the process dies** before that: `gate.recover()`, or the next call with the same key, settles it.
         """
-        options = self._split(kwargs, _ADDED)
-        answer: A = self._run(args, kwargs, **options)
+        answer: A = self._run(args, kwargs, **self._split(kwargs, _ADDED))
         return answer
 
     def submit(
@@ -387,8 +386,9 @@ class EffectFunction(Generic[A]):
 
     def _split(self, kwargs: dict[str, Any], words: tuple[str, ...]) -> dict[str, Any]:
         """Take out of a call's keywords those that are the gate's: every one that the function does not have itself."""
-        given = [word for word in words if word in kwargs]
-        return {word: kwargs.pop(word) for word in given if word not in self._binding.names} if given else {}
+        if kwargs.keys().isdisjoint(words):
+            return {}
+        return {word: kwargs.pop(word) for word in words if word in kwargs and word not in self._binding.names}
 
     def _plain_proposal(
         self,
@@ -435,12 +435,12 @@ class EffectFunction(Generic[A]):
         return proposal, self._binding.live_of(given)
 
     def _key_of(self, given: Mapping[str, Any]) -> str:
-        left_out = next((name for name in self._key.required if name not in given), None)
-        if left_out is not None:
-            raise BadInput(
-                f"effect {self.name!r}: key= names {left_out!r}, which this call leaves out. Nothing was sent. Give {left_out}=, or name "
-                "the request by the other arguments."
-            )
+        for name in self._key.required:
+            if name not in given:
+                raise BadInput(
+                    f"effect {self.name!r}: key= names {name!r}, which this call leaves out. Nothing was sent. Give {name}=, or name "
+                    "the request by the other arguments."
+                )
         try:
             key = self._key(given)
         except Exception as error:

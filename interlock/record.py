@@ -7,39 +7,50 @@ frozen dataclass (`dataclasses.fields`, `replace` and `asdict` take it), by meth
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 
 class _Methods:
     __dataclass_fields__: dict[str, Field[Any]]
     __match_args__: tuple[str, ...]
+    _defaults: tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]
 
     def __init__(self, /, *values: Any, **named: Any) -> None:
-        init = f"{type(self).__name__}.__init__()"
         fields, by_place, state = self.__dataclass_fields__, self.__match_args__, self.__dict__
-        if len(values) > len(by_place):
-            raise TypeError(f"{init} takes {len(by_place)} positional arguments but {len(values)} were given")
+        defaults, makers = self._defaults
+        state.update(defaults)
+        for name, make in makers:
+            if name not in named:
+                state[name] = make()
         state.update(zip(by_place, values, strict=False))
-        for name in named:
-            if name not in fields:
-                raise TypeError(f"{init} got an unexpected keyword argument {name!r}")
-            if name in state:
-                raise TypeError(f"{init} got multiple values for argument {name!r}")
         state.update(named)
-        for name, field in fields.items():
-            if name in state:
-                continue
-            if field.default is not MISSING:
-                state[name] = field.default
-            elif field.default_factory is not MISSING:
-                state[name] = field.default_factory()
-            else:
-                raise TypeError(f"{init} missing a required argument: {name!r}")
+        # What is missing leaves the state short, and what is unknown or given twice shows among the names.
+        if (
+            len(values) > len(by_place)
+            or len(state) != len(fields)
+            or not (named.keys() <= fields.keys() and named.keys().isdisjoint(by_place[: len(values)]))
+        ):
+            self._refuse(values, named)
         check = getattr(self, "__post_init__", None)
         if check is not None:
             check()
+
+    def _refuse(self, values: tuple[Any, ...], named: Mapping[str, Any]) -> NoReturn:
+        """Raise what is wrong with the arguments of `__init__`."""
+        init = f"{type(self).__name__}.__init__()"
+        fields, by_place = self.__dataclass_fields__, self.__match_args__
+        if len(values) > len(by_place):
+            raise TypeError(f"{init} takes {len(by_place)} positional arguments but {len(values)} were given")
+        for name in named:
+            if name not in fields:
+                raise TypeError(f"{init} got an unexpected keyword argument {name!r}")
+            if name in by_place[: len(values)]:
+                raise TypeError(f"{init} got multiple values for argument {name!r}")
+        missing = next(name for name in fields if name not in self.__dict__)
+        raise TypeError(f"{init} missing a required argument: {missing!r}")
 
     @recursive_repr()
     def __repr__(self) -> str:
@@ -66,7 +77,7 @@ def _compared(one: Any) -> tuple[Any, ...]:
 
 __all__ = ["record"]
 
-_SHARED = ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__")
+_SHARED = ("__init__", "_refuse", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__")
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as record
@@ -81,6 +92,11 @@ else:
             cls.__dataclass_params__.frozen = True  # else a frozen dataclass could not inherit from it
             for name in _SHARED:
                 setattr(cls, name, getattr(_Methods, name))
+            fields = cls.__dataclass_fields__.values()
+            cls._defaults = (
+                {field.name: field.default for field in fields if field.default is not MISSING},
+                [(field.name, field.default_factory) for field in fields if field.default_factory is not MISSING],
+            )
             return cls
 
         return made
