@@ -3,13 +3,13 @@
 docs.stripe.com/webhooks: an event may come twice, late, before another that is older, and not only about what we made; anything but
 2xx is delivered again (for up to three days in live mode); the signature carries a time, against replays. So:
 
-    forged, wrong secret, too old, no event           400   nothing is done
-    too big                                           413
-    of an object that no effect of ours made          200   nothing is done
-    of one that did                                   200   read again; the same as before writes nothing
-    of one that may be in flight right now            503   it is waited for a moment; then Stripe delivers again
-    the journal or Stripe cannot be used now          503   Stripe delivers again
-    its function is not registered here               500   likewise
+    forged, wrong secret, too old, not JSON, no object  400   nothing is done
+    too big                                             413
+    of what no effect of ours made, or of nothing       200   nothing is done
+    of one that did                                     200   read again; the same as before writes nothing
+    of one that may be in flight right now              503   it is waited for a moment; then Stripe delivers again
+    the journal or Stripe cannot be used now            503   Stripe delivers again
+    its function is not registered here                 500   likewise
 
 Knows no storage and no rule of settlement: that is `Interlock.aresettle`.
 """
