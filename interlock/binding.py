@@ -34,6 +34,7 @@ class Binding:
 
     Attributes:
         names: all arguments but the idempotency key, in order.
+        binds: the arguments that must not change under one key; None means all.
         takes_key: whether the function takes the idempotency key.
         result: reads and writes the annotated result type.
 
@@ -63,7 +64,7 @@ class Binding:
         self._ignored = self._known("ignore", ignore, names)
         self._names = tuple(name for name in names if name not in self._ignored)
         bound = self._known("binds", binds, self._names) if binds is not None else None
-        self._binds = None if bound is None else tuple(name for name in self._names if name in bound)
+        self.binds = None if bound is None else tuple(name for name in self._names if name in bound)
         self._context = context
         self._check_context()
         self._annotations, self.result = _annotations(function, self._names)
@@ -85,7 +86,7 @@ class Binding:
                 value = encode(value, annotation, what=what)
                 is_flat = False
             payload[name] = value
-        if is_flat and self._binds is None:
+        if is_flat and self.binds is None:
             return payload, digest(payload, what=self._what)
         return payload, self.digest_of(payload)
 
@@ -97,9 +98,9 @@ class Binding:
         """
         what = self._what
         whole = digest(by_value(payload), what=what)
-        if self._binds is None:
+        if self.binds is None:
             return whole
-        return digest(by_value({name: payload[name] for name in self._binds if name in payload}), what=what)
+        return digest(by_value({name: payload[name] for name in self.binds if name in payload}), what=what)
 
     def live_of(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call that are no payload."""

@@ -318,6 +318,11 @@ class ToolConfig(_Strict):
     rejected_on_error: StrictBool = Field(
         default=False, description="An error result of this tool means that it certainly did not happen."
     )
+    name: Name | None = Field(
+        default=None,
+        description="The name under which its effects stand on the journal; by default the tool's. Give a tool that was renamed its old "
+        "one: under a new one nothing of what was done before is known.",
+    )
 
 
 class Placed(str):

@@ -17,7 +17,7 @@ from interlock.errors import BadInput, ConfigurationError
 from interlock.function import EffectFunction
 from interlock.gate import Runner
 from interlock.journal import Journal, SQLiteJournal
-from interlock.outcomes import Outcome
+from interlock.outcomes import Outcome, Reason
 from interlock.ports import Clock, SystemClock, Target, Verdict
 from interlock.protocol import CRASH_POINTS, Patience, submit
 
@@ -435,6 +435,8 @@ class Interlock:
 def _report(outcomes: Sequence[Outcome]) -> Recovery:
     report = Recovery(outcomes)
     for outcome in report:
+        if outcome.reason in (Reason.NO_FUNCTION, Reason.RECOVERY_ERROR):
+            continue  # told when it was found, with what to do
         log.log(
             logging.WARNING if outcome.status in ("AMBIGUOUS", "IN_FLIGHT") else logging.INFO,
             "recovered %s %r: %s",

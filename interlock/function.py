@@ -40,7 +40,7 @@ from interlock.ports import Target, Verdict, WatchFor
 from interlock.rules.budgets import Budget, several
 from interlock.rules.canonical import derive_id, digest
 from interlock.rules.premises import Condition
-from interlock.rules.values import by_value, decode_result, encode, encode_result, is_text, storable, text_of
+from interlock.rules.values import by_value, decode_result, encode, encode_result, is_text, raised_in, storable, text_of
 from interlock.settlement import Settlement
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class EffectFunction(Generic[A]):
             function, effect=name, binds=declared.binds, ignore=declared.ignore, context=declared.context
         )
         names = self._binding.names
+        self.binds = self._binding.binds
         self.is_coroutine = inspect.iscoroutinefunction(function)
         self._run: Callable[..., Any] = self.asubmit if self.is_coroutine else self.submit_blocking
         self.wait_s = seconds("wait", declared.wait, name)
@@ -322,9 +323,9 @@ class EffectFunction(Generic[A]):
                 log.error(
                     "effect %r: it landed, but references= gave none, so events will not find it; gate.watch() does. %s",
                     self.name,
-                    text_of(error),
-                    exc_info=error,
+                    raised_in(error),
                 )
+                log.debug("effect %r: the traceback of references=", self.name, exc_info=error)
         return WatchFor(self.watch_for_s, tuple(dict.fromkeys(listed)))
 
     def read_settlement(self, payload: Mapping[str, Any], idempotency_key: str, written: Any) -> Any:
@@ -357,7 +358,8 @@ class EffectFunction(Generic[A]):
             try:
                 verdict: object = self._classify(error)
             except Exception as failed:
-                log.error("effect %r: classify= failed, so the fate is unknown", self.name, exc_info=failed)
+                log.error("effect %r: classify= failed, so the fate is unknown: %s", self.name, raised_in(failed))
+                log.debug("effect %r: the traceback of classify=", self.name, exc_info=failed)
                 return Verdict.UNKNOWN, ""
             if isinstance(verdict, Verdict):
                 return verdict, str(verdict)
@@ -618,6 +620,7 @@ class BoundEffect:
         self._live = live
         self.name = effect.name
         self.capabilities = effect.capabilities
+        self.binds = effect.binds
         self.conditions = effect.conditions
         self.has_premises = effect.has_premises
         self.has_authority = effect.has_authority

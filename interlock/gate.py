@@ -62,7 +62,7 @@ from interlock.protocol import (
     recover_one,
 )
 from interlock.rules.lifecycle import fold
-from interlock.rules.values import repr_of, storable, text_of
+from interlock.rules.values import raised_in, repr_of, storable, text_of
 
 log = logging.getLogger("interlock")
 
@@ -177,7 +177,8 @@ class Runner:
     def _orphan(self, effect_id: str, name: str) -> Outcome:
         log.error(
             "effect %s of %r is open, but no function of that name is registered; it was left as it is. "
-            "Register the function under that name (name=%r), then recover again.",
+            "Register the function under that name (name=%r; for a tool that was renamed, 'name' in its configuration), then recover "
+            "again.",
             effect_id,
             name,
             name,
@@ -605,7 +606,8 @@ class _Call:
             verdict, reason = self.target.classify(error)
         except Exception as failed:
             verdict, reason = Verdict.UNKNOWN, ""
-            log.error("%s: classify= failed on %s: %s", self.target.name, detail, text_of(failed), exc_info=failed)
+            log.error("%s: classify= failed on %s: %s", self.target.name, raised_in(error), raised_in(failed))
+            log.debug("%s: the traceback of classify=", self.target.name, exc_info=failed)
         if verdict in (Verdict.NOT_SENT, Verdict.REJECTED):
             return NotLanded(verdict, reason, detail)
         if verdict is Verdict.IN_USE:
@@ -617,9 +619,9 @@ class _Call:
             "%s raised %s. The gate cannot know whether the effect landed and treats it as unknown. If this error means that it "
             "certainly did not, declare it (rejected_on=, not_sent_on=) or raise Rejected or NotSent.",
             self.target.name,
-            detail,
-            exc_info=error,
+            raised_in(error),
         )
+        log.debug("%s: the traceback of what it raised", self.target.name, exc_info=error)
         return Unclear(detail)
 
 

@@ -6,12 +6,13 @@ both say whether asking again can help.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from interlock.effects import History
+from interlock.effects import History, Kind
 from interlock.errors import OutcomeError
 from interlock.record import record
 
@@ -90,8 +91,7 @@ _PERSON: Mapping[str, str] = {
     "COMMITTED_ON_QUERY": "A crash or a lost answer left it open; the service was asked and has it. Nothing was sent again.",
     "REAPPLIED_AFTER_QUERY": "A crash left it open; the service was asked and did not have it, so it was sent again, once.",
     "DUPLICATE_IGNORED": "It had been done before; the recorded result was returned and nothing was sent.",
-    "REFUSED:conflicting_payload": "Another call with other arguments is recorded under this key. Nothing was sent for this one. "
-    "An argument that does not make it another request is left out of binds=.",
+    "REFUSED:conflicting_payload": "Another call with other arguments is recorded under this key. Nothing was sent for this one.",
     "REFUSED:lease": "It is not allowed (any more). Nothing was sent. Allow it first; then it may be asked for again.",
     "REFUSED:stale_premise": "A fact changed between the decision and the send. Nothing was sent. Once it has been decided again on the "
     "present facts, ask with the new decision's name (decision=...).",
@@ -118,10 +118,14 @@ _PERSON: Mapping[str, str] = {
     "IN_FLIGHT:check_unreadable": "Permission or facts could not be read, so nothing was sent. Ask again when they can.",
     "IN_FLIGHT:race_lost": "Another worker got in first at the same moment. Ask again to get its result.",
     "IN_FLIGHT:no_function": "An effect of this name is open, but no function of this name is registered. Register it under that name "
-    "(name=...), then recover again.",
+    "(name=...; for a tool that was renamed, 'name' in its configuration), then recover again.",
     "IN_FLIGHT:recovery_error": "Recovery of this effect stopped with an error; it is still open. See the detail, then recover again.",
 }
 
+_NOT_KNOWN_YET = (
+    "It is not known yet whether this happened; that is settled by looking again. Do not start it another way; call again {when} for the "
+    "result."
+)
 _MODEL: Mapping[str, str] = {
     "COMMITTED": "Done.",
     "COMMITTED_BY_RETRY": "Done.",
@@ -141,7 +145,31 @@ _MODEL: Mapping[str, str] = {
     "FAILED": "It did not happen. It can be tried again once the cause is fixed.",
     "AMBIGUOUS": "It is unknown whether this happened. Do not try again; a person has to check.",
     "IN_FLIGHT": "It is still under way. Do not start it another way; ask again later for the result.",
+    "IN_FLIGHT:unanswered": _NOT_KNOWN_YET,
+    "IN_FLIGHT:absence_not_yet_trusted": _NOT_KNOWN_YET,
+    "IN_FLIGHT:lookup_failed": _NOT_KNOWN_YET,
+    "IN_FLIGHT:check_unreadable": _NOT_KNOWN_YET,
+    "IN_FLIGHT:recovery_error": _NOT_KNOWN_YET,
     "IN_FLIGHT:no_function": "It is still open and needs an operator. Calling again will not help.",
+}
+
+
+_NOT_DONE = "The first one was not done."
+_FIRST_PERSON: Mapping[Kind, str] = {
+    Kind.COMMITTED: "The first one was done.",
+    Kind.SETTLED: "The first one was done.",
+    Kind.AT_RISK: "The first one was done, and is at risk since.",
+    Kind.REVERSED: "The first one was done, and was reversed since.",
+    Kind.AMBIGUOUS: "Nobody knows whether the first one happened; a person must check at the service.",
+    Kind.DISPATCHED: "What becomes of the first one is not known yet.",
+    Kind.REFUSED: _NOT_DONE,
+    Kind.FAILED: _NOT_DONE,
+}
+"""What became of the call that was recorded first under the key of one that is refused for its other arguments."""
+
+_FIRST_MODEL: Mapping[Kind, str] = {
+    **_FIRST_PERSON,
+    Kind.AMBIGUOUS: "It is unknown whether the first one happened; a person has to check.",
 }
 
 
@@ -236,6 +264,7 @@ class Outcome:
                 continue  # a budget: `detail` says it
             now = "missing" if change.get("missing_now") else repr(change.get("now"))
             text += f" {name}: {change.get('seen')!r} before, {now} now (rule: {change.get('rule')})."
+        text += self._of_first(_FIRST_PERSON)
         return f"{text} {self.detail}" if self.detail else text
 
     @property
@@ -247,7 +276,17 @@ class Outcome:
         # What a service said no for, or which approval, is what a model can act on, or pass on.
         denied = self.reason in (Reason.LEASE, Reason.LEASE_AT_RECOVERY)
         tells = self.detail and (denied or self.status is Status.FAILED)
-        return f"{text} {self.detail}" if tells else text
+        when = "later" if self.retry_after is None else f"in {max(1, math.ceil(self.retry_after))} s"
+        text = text.replace("{when}", when)
+        # Of a first call with other arguments no more than its fate: what it was and what came back may be another person's.
+        return f"{text} {self.detail}" if tells else text + self._of_first(_FIRST_MODEL)
+
+    def _of_first(self, words: Mapping[Kind, str]) -> str:
+        """What became of the call that was recorded first, for one that is refused because of it; empty for every other outcome."""
+        if self.reason != Reason.CONFLICTING_PAYLOAD or not self.changes or self.history is None:
+            return ""  # without changes it was the service that has something else under our mark, which `detail` says
+        told = words.get(self.history.kind) if self.history.kind is not None else None
+        return f" {told}" if told else ""
 
     def raise_for_status(self) -> Outcome:
         """Return self if the effect has landed.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -148,6 +148,10 @@ class Target(Protocol):
     @property
     def capabilities(self) -> Capabilities:
         """What its service can do."""
+
+    @property
+    def binds(self) -> Collection[str] | None:
+        """The arguments that must not change under one key; None means all."""
 
     def conditions(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """For each premise with a declared condition, that condition (`rules.premises.Condition`) for this call."""

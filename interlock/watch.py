@@ -28,7 +28,7 @@ from interlock.outcomes import Outcome
 from interlock.ports import Target
 from interlock.protocol import Append, Load, outcome_of, rfc3339
 from interlock.rules.lifecycle import LANDED, fold
-from interlock.rules.values import encode_result, storable, text_of
+from interlock.rules.values import encode_result, raised_in, storable
 from interlock.settlement import Settlement, SettlementState, Watched, entry_for, pause_s
 
 log = logging.getLogger("interlock")
@@ -256,9 +256,9 @@ class Watcher:
                 "effect %s of %r is watched and could not be read again; it stays watched: %s",
                 row.effect_id,
                 row.name,
-                text_of(error),
-                exc_info=None if isinstance(error, ConfigurationError) else error,
+                raised_in(error),
             )
+            log.debug("effect %s: the traceback of that", row.effect_id, exc_info=error)
 
     def _uptime_s(self) -> float:
         return self.runner.clock.uptime().seconds
@@ -312,6 +312,6 @@ def _hook_failed(outcome: Outcome, error: Exception) -> None:
         outcome.effect,
         outcome.key,
         outcome.settlement,
-        text_of(error),
-        exc_info=error,
+        raised_in(error),
     )
+    log.debug("%s %r: the traceback of on_change=", outcome.effect, outcome.key, exc_info=error)

@@ -97,6 +97,7 @@ class SimulatedTarget:
     name = EFFECT
     has_premises = True
     has_authority = True
+    binds = None
     is_simulated_target = True
 
     def __init__(self, capabilities: Capabilities) -> None:

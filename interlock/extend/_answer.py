@@ -68,7 +68,7 @@ class Answer:
 
 def answer_of(outcome: Outcome) -> Answer:
     if not outcome.ok:
-        return Answer(outcome, outcome.for_model + _first_result(outcome))
+        return Answer(outcome, outcome.for_model)
     value = outcome.value
     if value is None or value is True:
         return Answer(outcome, outcome.for_model)
@@ -82,14 +82,6 @@ def recorded_value(outcome: Outcome) -> Any:
     entries = outcome.history.entries if outcome.history is not None else ()
     landed = (entry.data["value"] for entry in reversed(entries) if entry.kind is Kind.COMMITTED)
     return next(landed, outcome.value)
-
-
-def _first_result(outcome: Outcome) -> str:
-    """For a request that was made with other arguments before: what those came to. A model that is not told asks on and on."""
-    if outcome.reason != Reason.CONFLICTING_PAYLOAD or outcome.history is None:
-        return ""
-    done = [entry.data.get("value") for entry in outcome.history.entries if entry.kind is Kind.COMMITTED]
-    return f" It was done then, and returned: {_text(done[-1])[:500]}" if done else ""
 
 
 def not_taken(name: str, error: BadInput | CallbackFailed) -> Answer:

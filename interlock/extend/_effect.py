@@ -37,6 +37,8 @@ class Effect:
         idempotency_argument: the tool's argument that carries the idempotency key.
         rejected_on_error: an error result of the tool means that it certainly did not happen.
         binds: the arguments that must not change under one key, as paths; by default all.
+        name: under which its effects stand on the journal; by default the tool's. Part of their identity: a tool that was renamed keeps
+            its effects under the old one.
 
     The others are those of `Interlock.effect`.
     """
@@ -63,3 +65,4 @@ class Effect:
     binds: Iterable[str] | None = None
     idempotency_argument: str | None = None
     rejected_on_error: bool = False
+    name: str | None = None

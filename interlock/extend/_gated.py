@@ -73,7 +73,7 @@ class GatedTool:
         """Put it on a gate."""
         how = self.how
         self.effect = interlock.effect(
-            name=self.name,
+            name=how.name or self.name,
             dedupes=how.dedupes,
             window=how.window,
             lookup_lag=how.lookup_lag,

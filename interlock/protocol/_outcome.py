@@ -32,15 +32,29 @@ def outcome_for(status: Status, history: History, proposal: Proposal, **more: An
     return Outcome(status, proposal.effect, proposal.key, proposal.effect_id, history=history, **more)
 
 
-def conflict(proposal: Proposal, history: History) -> Outcome:
+BINDS_ALL = (
+    "Every argument counts here; one that does not make it another request counts no more once binds names the others."
+)
+"""Advice on a conflict, for an effect whose author has not said which arguments count."""
+
+
+def conflict(proposal: Proposal, history: History, target: Target) -> Outcome:
     """The refusal of a proposal whose arguments are not those that were recorded first."""
-    recorded = fold(history).proposed["payload"]
+    recorded, given = fold(history).proposed["payload"], proposal.payload
+    counting = [name for name in {**given, **recorded} if target.binds is None or name in target.binds]
     changes = {
-        name: {"rule": "as recorded first", "seen": recorded.get(name), "now": value}
-        for name, value in proposal.payload.items()
-        if name not in recorded or not same(recorded[name], value)
+        name: {
+            "rule": "as recorded first",
+            "seen": recorded.get(name),
+            **({"now": given[name]} if name in given else {"missing_now": True}),
+        }
+        for name in counting
+        if name not in recorded or name not in given or not same(recorded[name], given[name])
     }
-    return outcome_for(Status.REFUSED, history, proposal, reason=Reason.CONFLICTING_PAYLOAD, changes=changes)
+    advice = BINDS_ALL if target.binds is None else ""
+    return outcome_for(
+        Status.REFUSED, history, proposal, reason=Reason.CONFLICTING_PAYLOAD, changes=changes, detail=advice
+    )
 
 
 def replay(history: History, state: State, target: Target) -> Outcome:

@@ -226,18 +226,18 @@ def _answer_from_record(
         outcome: Outcome = yield from recover_one(history, target, clock=clock, patience=patience)
         settled = outcome.history or history
         if other and (same_decision or outcome.status is not Status.IN_FLIGHT):
-            return conflict(proposal, settled)  # in flight, too: it is not this call's effect that is under way
+            return conflict(proposal, settled, target)  # in flight, too: it is not this call's effect that is under way
         # Waited for and done by its own sender: this call did nothing, it gets that sender's result.
         return replay(settled, fold(settled), target) if outcome.via in (Via.SEND, Via.LATE_ANSWER) else outcome
     if state.kind in (Kind.REFUSED, Kind.FAILED):
         if other and same_decision:
-            return conflict(proposal, history)
+            return conflict(proposal, history, target)
         is_certain = state.kind is Kind.FAILED and state.last["reason"] != ABSENT
         if is_certain or state.first_dispatch is None or not target.capabilities.can_look_up:
             return None
         return (yield from _found_after_all(history, proposal, target, clock=clock))
     if other:
-        return conflict(proposal, history)
+        return conflict(proposal, history, target)
     if state.has_landed:
         return replay(history, state, target)
     return outcome_from(history, state, target)
@@ -268,7 +268,7 @@ def _found_after_all(
     if settled.kind in (Kind.REFUSED, Kind.FAILED):
         return None
     landed = _committed_proposal(written)
-    return conflict(proposal, written) if landed != proposal.digest else outcome_from(written, settled, target)
+    return conflict(proposal, written, target) if landed != proposal.digest else outcome_from(written, settled, target)
 
 
 def _committed_proposal(history: History) -> str:

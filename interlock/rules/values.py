@@ -268,6 +268,29 @@ def text_of(error: BaseException) -> str:
         return f"{name}, whose own text cannot be read"
 
 
+def raised_in(error: BaseException) -> str:
+    """An exception in one line for a log: its text, shortened, and where in the user's own code it came from."""
+    text = " ".join(text_of(error)[:500].split())
+    place = ""
+    trace = error.__traceback__
+    while trace is not None:
+        code, module = trace.tb_frame.f_code, str(trace.tb_frame.f_globals.get("__name__", ""))
+        is_theirs = module != "interlock" and not module.startswith("interlock.") and not _is_library(code.co_filename)
+        if is_theirs or (trace.tb_next is None and not place):
+            place = f", in {code.co_name} ({code.co_filename}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return storable(text + place)
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file belongs to Python itself or to an installed package."""
+    return file.startswith(("<", _PYTHON)) or "site-packages" in file or "dist-packages" in file
+
+
+_PYTHON = json.__file__[: json.__file__.rindex("json")]
+"""The directory of the standard library."""
+
+
 def is_text(value: Any) -> bool:
     """Whether it is a text that can be stored as it is."""
     return isinstance(value, str) and storable(value) == value

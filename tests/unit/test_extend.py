@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import logging
+import math
 import subprocess
 import sys
 from decimal import Decimal
@@ -15,6 +17,7 @@ import pytest
 
 from interlock import Budget, ConfigurationError, Interlock, JournalError, Rejected, Status, Verdict, matches
 from interlock.extend import Effect, Parameters, ProtectedTools, ToolFailed, ToolGate
+from interlock.rules.values import raised_in
 
 CONFIG: dict[str, Any] = {
     "tools": {
@@ -415,14 +418,103 @@ def test_bare_import_pulls_in_no_framework(module: str) -> None:
 
 
 def test_other_arguments_are_told_what_the_first_ones_came_to(tmp_path: Path) -> None:
-    """A call with other arguments under a key that is done is refused, and its sentence says what the first call returned."""
+    """A call with other arguments under a key that is done is refused and told so, and of the first call nothing but its fate."""
     service = Service()
     with ToolGate(CONFIG, tools=service.tools, journal=tmp_path) as gate:
         gate.recover()
         gate.call("create_refund", {"order_id": "881", "amount": 20})
         refused = gate.call("create_refund", {"order_id": "881", "amount": 21})
     assert refused.message.startswith("Refused: this request was already made with other arguments.")
-    assert '"id": "re_1"' in refused.message
+    assert refused.message.endswith("The first one was done.")
+    assert "re_1" not in refused.message, "what the first call was told may be about another customer"
+
+
+def test_other_arguments_are_told_that_nobody_knows_of_the_first_ones(service: Service, tmp_path: Path) -> None:
+    """Under a key whose first effect is AMBIGUOUS other arguments are refused with just that; under one that failed, with that."""
+    service.fails = TimeoutError("no answer")
+    unknown = {"order_id": "881", "amount": 20}
+    with gate(service, tmp_path, config(lookup=None, premises=None)) as made:
+        assert made.call("create_refund", unknown).outcome.status == "AMBIGUOUS"
+        refused = made.call("create_refund", {**unknown, "amount": 21})
+        assert str(refused.outcome) == "REFUSED:conflicting_payload"
+        assert "It is unknown whether the first one happened; a person has to check." in refused.message
+        assert "Nobody knows whether the first one happened" in refused.outcome.for_person
+        service.fails = Rejected("no money")
+        assert made.call("create_refund", {**unknown, "order_id": "882"}).outcome.status == "FAILED"
+        refused = made.call("create_refund", {"order_id": "882", "amount": 21})
+        assert refused.message.endswith("The first one was not done.")
+
+
+def test_what_a_tool_raises_is_one_line_with_its_place(
+    service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An exception of a tool is told in one line, with the place in the user's own code; its traceback is for who asks for it."""
+    caplog.set_level(logging.DEBUG, logger="interlock")
+    service.fails = ValueError("no\nanswer " + "x" * 5000)
+    with gate(service, tmp_path, config(lookup=None, premises=None)) as made:
+        made.call("create_refund", CALL)
+        asyncio.run(made.acall("create_refund", {**CALL, "order_id": "882"}))
+    logged = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(logged) == 2
+    for record in logged:
+        said = logging.Formatter().format(record)
+        assert "create_refund raised ValueError: no answer xxx" in said
+        assert f"in create_refund ({__file__}:" in said
+        assert "\n" not in said
+        assert len(said) < 1000
+    traced = [record for record in caplog.records if record.exc_info]
+    assert len(traced) == 2
+    assert all(
+        record.levelno == logging.DEBUG and "Traceback" in logging.Formatter().format(record) for record in traced
+    )
+
+
+def test_the_place_of_an_exception_is_the_users() -> None:
+    """Of a traceback that ends in a library the last frame of the user's own code is named."""
+    with pytest.raises(ValueError, match="property name") as raised:
+        json.loads("{")
+    assert f"in test_the_place_of_an_exception_is_the_users ({__file__}:" in raised_in(raised.value)
+    assert raised_in(KeyError("a")) == "KeyError: 'a'", "never raised, so from nowhere"
+
+
+def test_not_known_yet_is_not_told_as_under_way(service: Service, tmp_path: Path) -> None:
+    """After the tool itself raised, nobody works on it: the model is told that it is not known yet, and when to ask again."""
+    service.fails = TimeoutError("no answer")
+    with gate(service, tmp_path, config(settle_after=2.2, lookup_lag=4.2)) as made:
+        answer = made.call("create_refund", CALL)
+    assert str(answer.outcome) == "IN_FLIGHT:absence_not_yet_trusted"
+    assert "still under way" not in answer.message
+    assert "It is not known yet whether this happened" in answer.message
+    assert f"call again in {math.ceil(answer.outcome.retry_after or 0)} s for the result" in answer.message
+
+
+def test_a_renamed_tool_keeps_its_effects_under_the_old_name(
+    service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Under a new name what an old one left open is reported with the advice, once; with `name` it is the same effect as before."""
+    service.fails = SystemExit(1)
+    with pytest.raises(SystemExit), gate(service, tmp_path, config(premises=None)) as made:
+        made.call("create_refund", CALL)
+    service.fails = None
+    renamed: dict[str, Any] = {"tools": {"refund_order": config(premises=None)["tools"]["create_refund"]}}
+    tools = {"refund_order": service.create_refund, "find_refund": service.find_refund}
+    with ToolGate(renamed, tools=tools, journal=tmp_path / "journal") as made:
+        assert [str(outcome) for outcome in made.recover()] == ["IN_FLIGHT:no_function"]
+        assert "'name' in its configuration" in caplog.text
+        assert len([record for record in caplog.records if "create_refund" in record.getMessage()]) == 1
+        assert "'name' in its configuration" in made.recover()[0].for_person
+    renamed["tools"]["refund_order"]["name"] = "create_refund"
+    with ToolGate(renamed, tools=tools, journal=tmp_path / "journal") as made:
+        (settled,) = made.recover()
+        assert (settled.effect, settled.status) == ("create_refund", Status.REAPPLIED_AFTER_QUERY)
+        assert made.call("refund_order", CALL).outcome.status == Status.DUPLICATE_IGNORED
+    effect = Effect(key=lambda order_id: order_id, idempotency_argument="reference", name="create_refund")
+    with ToolGate({"refund_order": effect}, tools=tools, journal=tmp_path / "journal") as made:
+        assert made.call("refund_order", CALL).outcome.status == Status.DUPLICATE_IGNORED
+    two = {"tools": {**renamed["tools"], "create_refund": {"key": "order_id"}}}
+    with pytest.raises(ConfigurationError, match="two functions are declared as effect 'create_refund'"):
+        ToolGate(two, tools={**tools, "create_refund": service.create_refund}, journal=tmp_path / "journal")
+    assert len(service.refunds) == 1
     assert len(service.refunds) == 1
 
 

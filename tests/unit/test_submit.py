@@ -350,6 +350,23 @@ def test_binds_and_what_was_recorded_first() -> None:
     assert sent == [("ada", "first words")]
 
 
+@pytest.mark.parametrize("binds", [None, ["to"]])
+def test_a_conflict_names_what_made_it_and_advises_what_there_is(binds: list[str] | None) -> None:
+    """Of other arguments those are named that count; that fewer can count is advised where the effect does not say which do."""
+    gate = Interlock(journal=MemoryJournal())
+
+    @gate.effect(key=lambda to, text: "mail", binds=binds)
+    def mail(to: str, text: str) -> None:
+        return None
+
+    mail("ada", "first words")
+    other = mail("bob", "other words")
+    assert str(other) == "REFUSED:conflicting_payload"
+    assert list(other.changes) == (["to", "text"] if binds is None else ["to"])
+    assert ("binds" in other.for_person) is (binds is None)
+    assert "The first one was done." in other.for_person
+
+
 def test_ignored_arguments_are_no_payload() -> None:
     """A client is no payload: it reaches function and callbacks from the call, and is not recorded."""
     gate = Interlock(journal=MemoryJournal())

@@ -44,7 +44,12 @@ def test_refunds_once(gate: Interlock, client: stripe.StripeClient, service: Loc
     assert isinstance(first.value, StripeObject)
     assert again.value == first.value
     assert (first.value.amount, first.value.currency, first.value.status) == (2000, "usd", "succeeded")
-    assert str(refund(case, amount=2500)) == "REFUSED:conflicting_payload"
+    other = refund(case, amount=2500, reason="duplicate")
+    assert str(other) == "REFUSED:conflicting_payload"
+    assert list(other.changes) == ["amount"], (
+        "what may differ between tries, and the gate's own notes, made no difference"
+    )
+    assert "binds" not in other.for_person, "this effect has no such option"
     assert service.refunded(case.payment_intent) == (2000, 1)
     made = client.v1.refunds.retrieve(first.value.id)
     assert made.reason == "requested_by_customer"
