@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock import JournalError, NotSent
+from interlock import JournalError, NotSent, Reason
 from interlock.extend import Answer, Parameters, ToolGate, ToolsConfig
 from interlock.integrations.mcp._face import Face, face_of
 from interlock.integrations.mcp._frame import as_given, asks_for_input, data_of, is_modern, kept_of, told, value_of
@@ -219,10 +219,13 @@ def result_of(answer: Answer, live: LiveCall, modern: bool) -> Result:
 
 
 def record_of(answer: Answer) -> dict[str, Any]:
-    """What the gate says beside a result, for the client's program and not for its model: the outcome, and the receipt if there is one."""
+    """What the gate says beside a result, for the client's program and not for its model: the outcome, and the receipt if there is one.
+
+    A call that is refused for its other arguments has none: what stands under its key is another call's, and maybe another customer's.
+    """
     said = {name: value for name, value in answer.as_dict().items() if name not in ("message", "value")}
     record: dict[str, Any] = {"interlock/outcome": said}
     history = answer.outcome.history
-    if history is not None and history.entries:
+    if history is not None and history.entries and answer.outcome.reason != Reason.CONFLICTING_PAYLOAD:
         record["interlock/receipt"] = answer.outcome.receipt().to_dict()
     return record

@@ -155,6 +155,17 @@ class IntegrationContract:
         driver.run([AGAIN], thread="thread-2")
         self.only(place, "881")
 
+    def test_invented_argument_makes_no_other_request(self, place: Place, open_driver: Any) -> None:
+        """An argument that the tool does not have is left out, or told to the model; the same call with and without it is one request."""
+        driver = open_driver(place)
+        invented = {**REFUND.arguments, "urgency": "high"}
+        driver.run([ModelCall(invented)])
+        told = driver.run([AGAIN], thread="thread-2")
+        self.told_result(told, self.only(place, "881"))
+        text = self.one(driver.run([ModelCall(invented, id="call_3")], thread="thread-3")).text
+        assert "other arguments" not in text, text
+        assert "urgency" in text or self.only(place, "881")["id"] in text, text
+
     def test_ids_are_on_the_record_and_never_the_key(self, place: Place, open_driver: Any) -> None:
         """The framework's ids stand in the journal beside the proposal; the effect's identity comes from the request alone."""
         open_driver(place).run([REFUND])

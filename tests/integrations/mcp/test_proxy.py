@@ -67,6 +67,10 @@ def test_a_result_carries_outcome_and_receipt(talk: Conversation) -> None:
     assert outcome_of(again) == "DUPLICATE_IGNORED"
     assert again["structuredContent"] == result["structuredContent"]
     assert ("resultType" in again) == talk.modern
+    other = talk.call({**REFUND, "amount": 21})
+    assert outcome_of(other) == "REFUSED:conflicting_payload"
+    assert "interlock/receipt" not in other["_meta"], "it would be the first call's"
+    assert result["structuredContent"]["id"] not in json.dumps(other)
 
 
 def test_a_refusal_is_a_result_and_never_an_error(talk: Conversation) -> None:
