@@ -5,8 +5,9 @@ Moments go on the record here, and are read from it here. Owns no order: `_submi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from interlock.effects import Draft, Entry, History, Kind
@@ -59,9 +60,18 @@ class Patience:
         return pause
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@functools.lru_cache(maxsize=16)
+def _second(days: int, seconds: int) -> str:
+    return (_EPOCH + timedelta(days, seconds)).isoformat().removesuffix("+00:00")
+
+
 def rfc3339(moment: datetime) -> str:
-    """The text of a moment on the record."""
-    return moment.isoformat("T", "microseconds")
+    """The text of a moment on the record, in UTC."""
+    since = moment - _EPOCH
+    return f"{_second(since.days, since.seconds)}.{since.microseconds:06}+00:00"
 
 
 def watched(watch: WatchFor | None, clock: Clock) -> dict[str, Any]:
