@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.decorator import Interlock, Recovery
-from interlock.effects import Entry, History, Kind, Proposal
+from interlock.effects import Entry, History, Kind, Own, Proposal
 from interlock.errors import (
     AuthorityUnclear,
     BadInput,
@@ -70,6 +70,7 @@ __all__ = [
     "NotSerializable",
     "Outcome",
     "OutcomeError",
+    "Own",
     "PremiseUnreadable",
     "Proposal",
     "Reason",

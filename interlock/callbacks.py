@@ -16,6 +16,11 @@ RESULT_ARGUMENT = "value"
 """The argument by which a callback that is asked after the send takes what the function returned."""
 
 
+def named(offered: Iterable[str]) -> str:
+    """What a callback may take, in words, with what the one is that is no argument of the effect."""
+    return ", ".join(f"{name} (what it is sent under)" if name == KEY_ARGUMENT else name for name in offered)
+
+
 class Callback:
     """A function of the user, called with those of the available arguments that it names.
 
@@ -52,7 +57,7 @@ class Callback:
             elif parameter.kind is parameter.VAR_POSITIONAL or parameter.kind is parameter.POSITIONAL_ONLY:
                 raise ConfigurationError(
                     f"effect {effect!r}: {role}= takes {parameter} by position; arguments are given by name. "
-                    f"Name those you need out of: {', '.join(offered)}."
+                    f"Name those you need out of: {named(offered)}."
                 )
             elif parameter.name in offered:
                 names.append(parameter.name)
@@ -61,7 +66,7 @@ class Callback:
             elif parameter.default is parameter.empty:
                 raise ConfigurationError(
                     f"effect {effect!r}: {role}= asks for {parameter.name!r}, which the effect does not have. "
-                    f"It may take any of: {', '.join(offered)}."
+                    f"It may take any of: {named(offered)}."
                 )
         self.function = function
         self.role = role

@@ -399,7 +399,10 @@ class Interlock:
         self, proposal: Proposal, wait: float | timedelta | None, before: bool, after: bool, crash_at: str
     ) -> tuple[EffectFunction[Any], Proposal, float, str]:
         if not isinstance(proposal, Proposal):
-            raise BadInput(f"submit() takes a proposal, as fn.proposal(...) makes one, not {type(proposal).__name__}.")
+            raise BadInput(
+                f"submit() takes a proposal, as fn.proposal(...) makes one, not {type(proposal).__name__}. "
+                "One that was kept as JSON: Proposal.from_dict(...), of what to_dict() gave."
+            )
         effect = self._effects.get(proposal.effect)
         if effect is None:
             raise BadInput(

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from interlock.errors import BadInput
+
 FORMAT_VERSION = 1
 """The version that every stored entry carries (`v`). A journal with a higher one is refused."""
 
@@ -90,6 +92,9 @@ class History(NamedTuple):
 class Own(NamedTuple):
     """The effect itself, as the service already has it. A look-up may answer with one, and facts may carry one.
 
+    Give one where what stands under the key may be another request's: after a crash, or where no answer came, something that differs
+    is AMBIGUOUS and a person gets the sentence. "Absent" would let it be sent again, and the object alone would count as done.
+
     Attributes:
         evidence: what the service shows: the object, or True.
         differs: in what it is not what was asked for, in one sentence; empty if it is that.
@@ -107,11 +112,21 @@ class Facts(dict[str, Any]):
     Args:
         facts: the named facts.
         own: the effect; None if it is not there, which says no more than that it was not seen.
+        before: those facts that were otherwise when it was decided, where the call is younger than the decision and the service tells.
     """
 
-    def __init__(self, facts: Mapping[str, Any], own: Own | None = None) -> None:
+    def __init__(
+        self, facts: Mapping[str, Any], own: Own | None = None, before: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(facts)
         self.own: Any = own
+        self.before: Mapping[str, Any] = before or {}
+
+
+def as_decided(facts: Any) -> Any:
+    """Facts that were just read, as they were when it was decided."""
+    before = facts.before if isinstance(facts, Facts) else {}
+    return {**facts, **before} if before else facts
 
 
 class Proposal(NamedTuple):
@@ -138,3 +153,38 @@ class Proposal(NamedTuple):
     fresh: bool = False
     decision: str = ""
     origin: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, to keep until it is submitted: the facts as the decider saw them are in it.
+
+        It is not signed: whoever can write where it is kept can write another one.
+        """
+        told = self._asdict()
+        del told["fresh"]
+        return {"interlock_proposal": FORMAT_VERSION, **told}
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Proposal:
+        """A proposal from its JSON form, for `gate.submit`.
+
+        Raises:
+            BadInput: it is not one, or of a newer version.
+        """
+        version = document.get("interlock_proposal") if isinstance(document, Mapping) else None
+        if version != FORMAT_VERSION:
+            raise BadInput(f"not a proposal of version {FORMAT_VERSION}, as to_dict() gives it: {document!r:.200}")
+        told = {name: value for name, value in document.items() if name != "interlock_proposal"}
+        for name, kinds in _KEPT.items():
+            if not isinstance(told.get(name), kinds):
+                raise BadInput(f"a proposal's {name} cannot be {told.get(name)!r:.200}. Make a new proposal.")
+        if told.keys() != _KEPT.keys():
+            raise BadInput(f"a proposal has no {', '.join(map(str, told.keys() - _KEPT.keys()))}. Make a new proposal.")
+        return cls(**told)
+
+
+_KEPT: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("effect", "key", "effect_id", "digest", "decision"), (str,)),
+    "payload": (Mapping,),
+    **dict.fromkeys(("seen", "origin"), (Mapping, type(None))),
+}
+"""What is kept of a proposal, and what it may be."""

@@ -47,7 +47,7 @@ class ToolCallGate(Recoverable):
     The tool of each request is exchanged for the gated one, so that the gate stands where the tool is run, whatever else wraps the call.
 
     Args:
-        tools: the tools of the node.
+        tools: the tools of the node, and those that the configuration asks (a look-up).
         config: which of them are gated and how: a dict, a JSON or TOML file, or a `ToolsConfig` (docs/config.md).
         journal: where the journal lives, if not where the configuration says.
 
@@ -80,7 +80,10 @@ class ToolCallGate(Recoverable):
 
     @property
     def offered(self) -> list[BaseTool]:
-        """The node's tools as a model is to see them, the gated ones without the argument that the gate fills in: for `bind_tools`."""
+        """The tools that this gate was given, in order, as a model is to see them: the gated ones without the argument that it fills in.
+
+        For `bind_tools`. What only the gate asks (a look-up) is among them; leave out what the model may not call.
+        """
         return list(self._offered)
 
     def see(self, calls: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

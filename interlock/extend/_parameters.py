@@ -102,15 +102,20 @@ def check_arguments(name: str, how: ToolConfig | Effect, of: Mapping[str, Parame
 
 
 def _check_callbacks(name: str, how: Effect, own: Parameters) -> None:
-    offered = {*own.names, *own.filled, KEY_ARGUMENT, "context"}
     for role in ("key", "premises", "allowed", "budget", "lookup", "settlement", "references"):
         callback = getattr(how, role)
-        more = {RESULT_ARGUMENT} if role in ("settlement", "references") else set()
+        # What a key may not take has an error of its own, where it is made into a callback.
+        offered = [
+            *own.names,
+            KEY_ARGUMENT,
+            "context",
+            *([RESULT_ARGUMENT] if role in ("settlement", "references") else []),
+        ]
         for named in _required(callback):
-            if named not in offered | more:
+            if named not in offered and named not in own.filled:
                 raise ConfigurationError(
                     f"tool {name!r}: {role}= takes {named!r}, which is no argument of the tool; "
-                    f"{instead_of(named, own.names, there_are='it takes')}"
+                    f"{instead_of(named, own.names if role == 'key' else offered, there_are='it takes')}"
                 )
 
 

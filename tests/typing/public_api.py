@@ -121,6 +121,7 @@ assert_type(refund_money("881", amount=Decimal("20.00"), decision="case-4471"), 
 
 proposal = refund_money.proposal("881", amount=Decimal("20.00"))
 assert_type(proposal, Proposal)
+assert_type(Proposal.from_dict(proposal.to_dict()), Proposal)
 proposal.key = "other"  # pyright: ignore[reportAttributeAccessIssue]
 
 outcome = gate.submit(proposal, wait=5.0)

@@ -26,6 +26,7 @@ KEY: dict[str, Any] = {"key": lambda order: order}
         ({"key": "refund"}, r"key= must be a function"),
         ({"key": lambda order, idempotency_key: order}, r"key= asks for 'idempotency_key'"),
         ({"premises": lambda ordre: {}}, r"premises= asks for 'ordre'.*order, amount, idempotency_key"),
+        ({"lookup": lambda key: None}, r"lookup= asks for 'key'.*idempotency_key \(what it is sent under\)"),
         ({"allowed": lambda *args: True}, r"allowed= takes \*args by position"),
         ({"lookup": "find"}, r"lookup= is 'find'"),
         ({"expect": {"eligible": True}}, r"expect= without premises="),

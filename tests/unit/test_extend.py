@@ -600,6 +600,11 @@ def test_a_callback_that_takes_what_the_tool_has_not_is_refused_at_the_door(serv
         ConfigurationError, match=r"premises= takes 'orderid', which is no argument.*did you mean 'order_id'"
     ):
         ToolGate(how, tools=service.tools, journal=tmp_path / "journal", parameters=PARAMETERS)
+    how = {"create_refund": Effect(key=lambda order_id: order_id, lookup=lambda key: None)}
+    with pytest.raises(
+        ConfigurationError, match=r"lookup= takes 'key'.*it takes: order_id,.* idempotency_key, context"
+    ):
+        ToolGate(how, tools=service.tools, journal=tmp_path / "journal", parameters=PARAMETERS)
 
 
 def test_tools_with_a_gate_are_a_list_that_recovers(service: Service, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock
-from interlock.effects import Facts, Own
+from interlock import Interlock, Own
+from interlock.effects import Facts
 from interlock.errors import PremiseUnreadable
 from interlock.testing import SimulatedCrash
 
@@ -91,6 +91,43 @@ def test_something_else_under_the_key(tmp_path: Path) -> None:
     assert str(outcome) == "AMBIGUOUS"
     assert outcome.detail == "p_0 is of another amount."
     assert world.sent == 0
+
+
+@pytest.mark.parametrize("crash", ["", "after_dispatch", "after_send"])
+def test_another_journal_had_the_key_for_other_arguments(crash: str, tmp_path: Path) -> None:
+    """A service that dedupes answers with the older booking. A function and a look-up that compare leave it to a person."""
+    booked: dict[str, str] = {}
+
+    def start(directory: str) -> tuple[Interlock, Any]:
+        gate = Interlock(tmp_path / directory)
+
+        def lookup(slot: str, idempotency_key: str) -> Own | None:
+            found = booked.get(idempotency_key)
+            return found and Own(found, "" if found == slot else f"{found} is booked under this key.")
+
+        @gate.effect(key=lambda patient: f"visit:{patient}", lookup=lookup, dedupes=True, window=3600)
+        def book(patient: str, slot: str, idempotency_key: str) -> str:
+            if booked.setdefault(idempotency_key, slot) != slot:
+                raise ValueError("another slot is booked under this key")
+            return slot
+
+        return gate, book
+
+    gate, book = start("first")
+    with gate:
+        assert str(book("7", "9:00")) == "COMMITTED"
+    gate, book = start("second")
+    if crash:
+        with pytest.raises(SimulatedCrash):
+            gate.submit(book.proposal("7", "10:00"), crash_at=crash)
+        gate, book = start("second")
+        (outcome,) = gate.recover()
+    else:
+        outcome = book("7", "10:00")
+    assert (str(outcome), outcome.detail) == ("AMBIGUOUS", "9:00 is booked under this key.")
+    assert str(book("7", "10:00")) == "AMBIGUOUS"
+    gate.close()
+    assert list(booked.values()) == ["9:00"]
 
 
 def test_evidence_that_says_nothing_is_no_effect(tmp_path: Path) -> None:

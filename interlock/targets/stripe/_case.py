@@ -14,6 +14,7 @@ from typing import Any
 import pydantic
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from interlock.callbacks import named
 from interlock.errors import BadInput, ConfigurationError
 
 
@@ -120,7 +121,7 @@ class CaseCallback:
             elif parameter.default is parameter.empty:
                 raise ConfigurationError(
                     f"effect {effect!r}: {role}= asks for {parameter.name!r}. It gets the case first, and by name any of: "
-                    f"{', '.join(offered)}."
+                    f"{named(offered)}."
                 )
         self.role = role
         self._function = function

@@ -93,7 +93,7 @@ def test_asynchronous_needs_a_client_that_can(gate: Interlock, client: stripe.St
         ({"timeout": 24 * 3600}, "Shorten the timeout"),
         ({"key": "refund"}, "key="),
         ({"approval": True}, "approval="),
-        ({"approval": lambda case, other: True}, "asks for 'other'"),
+        ({"approval": lambda case, other: True}, r"asks for 'other'.*idempotency_key \(what it is sent under\)"),
         ({"payment": "pi_1"}, "payment="),
         ({"case": 5}, "case="),
         ({"currency": "dollars"}, "three-letter"),
