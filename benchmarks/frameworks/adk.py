@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import warnings
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -18,15 +19,18 @@ FRAMEWORK = Framework(
     extra="adk",
     docs="https://google.github.io/adk-docs/tools-custom/confirmation/, https://google.github.io/adk-docs/runtime/resume/",
     starts="`runner.run_async(new_message=...)`; the tool is `FunctionTool(..., require_confirmation=True)`",
-    approves="the answer to `adk_request_confirmation` is sent as a function response, with the invocation's id",
+    approves=(
+        "the answer to `adk_request_confirmation` is sent as a function response, with the invocation's id; who loses the session to "
+        "another run (`StaleSessionError`) reads what that one is told"
+    ),
     persists="every event, by `SqliteSessionService`, with `ResumabilityConfig(is_resumable=True)`",
     resumes="`runner.run_async(invocation_id=...)` of the one that died: the confirmation is in the session, the tool runs again",
     wrapper="interlock.integrations.adk.InterlockPlugin",
     example="adk",
     order=55,
 )
-LOADS = ("google.adk.apps", "google.adk.runners", "google.adk.sessions.sqlite_session_service")
 ASKS = "adk_request_confirmation"
+POLL_S, ENOUGH_S = 0.02, 30.0
 
 
 def start(job: Job) -> None:
@@ -69,15 +73,31 @@ async def _approve(job: Job) -> Any:
 
 
 async def _run(job: Job, **given: Any) -> Any:
+    from google.adk.errors import StaleSessionError
+
     runner = await _runner(job)
-    async for _ in runner.run_async(user_id="ann", session_id=job.case, **given):
-        pass
-    # A confirmation that was answered before starts nothing; what the run was told then stands in the session.
-    session = await runner.session_service.get_session(app_name="shop", user_id="ann", session_id=job.case)
+    try:
+        async for _ in runner.run_async(user_id="ann", session_id=job.case, **given):
+            pass
+    except StaleSessionError:
+        # Another run of the session was ahead. ADK stores nothing more of this one; the other goes on to the tool's result.
+        deadline = time.monotonic() + ENOUGH_S
+        while not (told := await _told(runner, job)):
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(POLL_S)
+    else:
+        # A confirmation that was answered before starts nothing; what the run was told then stands in the session.
+        told = await _told(runner, job)
     await runner.close()
-    responses = [one for event in session.events for one in event.get_function_responses() if one.name == TOOL]
-    told = [one.response for one in responses if not _only_asks(one.response)]
     return told[-1].get("result", told[-1]) if told else ""
+
+
+async def _told(runner: Any, job: Job) -> list[dict[str, Any]]:
+    """What the tool was answered with so far, by the stored session."""
+    session = await runner.session_service.get_session(app_name="shop", user_id="ann", session_id=job.case)
+    responses = [one for event in session.events for one in event.get_function_responses() if one.name == TOOL]
+    return [one.response for one in responses if not _only_asks(one.response)]
 
 
 def _only_asks(response: dict[str, Any]) -> bool:

@@ -23,22 +23,6 @@ FRAMEWORK = Framework(
     example="agno",
     order=57,
 )
-LOADS = (
-    "agno.agent",
-    "agno.agent._hooks",
-    "agno.agent._response",
-    "agno.agent._telemetry",
-    "agno.db.sqlite",
-    "agno.fs",
-    "agno.models.base",
-    "agno.offload",
-    "agno.run.requirement",
-    "agno.team",
-    "agno.tools",
-    "agno.utils.callables",
-    "agno.utils.json_schema",
-    "agno.utils.reasoning",
-)
 
 
 def start(job: Job) -> None:

@@ -25,7 +25,6 @@ FRAMEWORK = Framework(
     example="anthropic_runner",
     order=60,
 )
-LOADS = ("anthropic", "anthropic.lib.tools")
 
 
 def start(job: Job) -> None:

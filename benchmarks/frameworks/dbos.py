@@ -28,7 +28,6 @@ FRAMEWORK = Framework(
     example="dbos",
     order=25,
 )
-LOADS = ("dbos",)
 
 TOPIC = "approval"
 POLL_S = 0.02

@@ -24,7 +24,6 @@ FRAMEWORK = Framework(
     example="langchain",
     order=45,
 )
-LOADS = ("langchain.agents", "langgraph.checkpoint.sqlite")
 
 
 def start(job: Job) -> None:

@@ -24,7 +24,6 @@ FRAMEWORK = Framework(
     example="langgraph",
     order=40,
 )
-LOADS = ("langgraph.graph", "langgraph.checkpoint.sqlite")
 
 
 class State(TypedDict, total=False):

@@ -33,7 +33,6 @@ FRAMEWORK = Framework(
     example="mcp_proxy",
     order=75,
 )
-LOADS = ("mcp.client", "mcp.client.stdio")
 ROOT = Path(__file__).resolve().parents[2]
 
 

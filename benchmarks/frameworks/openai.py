@@ -28,7 +28,6 @@ FRAMEWORK = Framework(
     example="openai_runner",
     order=61,
 )
-LOADS = ("openai", "openai.lib.responses_tool_runner")
 
 
 def start(job: Job) -> None:

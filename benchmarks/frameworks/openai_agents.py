@@ -23,7 +23,6 @@ FRAMEWORK = Framework(
     example="openai_agents",
     order=50,
 )
-LOADS = ("agents", "agents.testing")
 
 
 def start(job: Job) -> None:

@@ -23,7 +23,6 @@ FRAMEWORK = Framework(
     example="pydantic_ai",
     order=60,
 )
-LOADS = ("pydantic_ai", "pydantic_ai.models.function")
 
 
 def start(job: Job) -> None:

@@ -35,7 +35,6 @@ FRAMEWORK = Framework(
     skip="" if find_server() is not None else MISSING,
     order=30,
 )
-LOADS = ("restate", "hypercorn.asyncio")
 
 SUSPENDS_AFTER = timedelta(seconds=0.2)
 """A handler that waits is suspended then; by default after a minute, for which nobody here waits."""

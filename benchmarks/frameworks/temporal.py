@@ -38,7 +38,6 @@ FRAMEWORK = Framework(
     skip="" if find_server() is not None else MISSING,
     order=10,
 )
-LOADS = ("temporalio.client", "temporalio.worker", "benchmarks.frameworks._temporal")
 
 
 @contextlib.contextmanager

@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import subprocess
+import sys
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +17,10 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.harness.document import Cell, Document, Verdict, Wanted
+from benchmarks.harness.stripe_place import StripePlace
 from benchmarks.harness.stripe_wire import Door
 from benchmarks.harness.suite import CannotRun
+from benchmarks.harness.supervisor import Supervisor, Worker
 from benchmarks.report import render
 from benchmarks.suites.matrix import arms, worker
 from benchmarks.suites.matrix.case import ARMS, Answer, Job
@@ -25,6 +30,7 @@ from benchmarks.suites.matrix.kept import Kept
 from benchmarks.suites.matrix.page import findings, measures, report
 from benchmarks.suites.matrix.picture import draw
 from benchmarks.suites.matrix.rows import BY_NAME, ROWS
+from benchmarks.suites.matrix.stage import Stage
 from benchmarks.suites.matrix.suite import SUITE, cell_from, is_whole, judge, planned, readable, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -270,6 +276,94 @@ def test_a_wrapper_is_named_as_it_is_imported(name: str) -> None:
     if frameworks()[name].why_not:
         pytest.skip(frameworks()[name].why_not)
     assert hasattr(importlib.import_module(module), wrapper)
+
+
+def test_a_worker_loads_what_another_one_has(tmp_path: Path) -> None:
+    """Every name that can be imported is; one that cannot, and the worker's own main module, are passed over. It tells what it has then."""
+    with Supervisor() as supervisor:
+        told: list[list[str]] = []
+        for _ in range(2):
+            one = supervisor.start(worker.MODULE)
+            asked = [*(told[0] if told else ["wave", "no.such.module"]), "__main__"]
+            one.send(job(tmp_path, "default").model_copy(update={"modules": asked}).model_dump(mode="json"))
+            told.append(Answer.model_validate(one.receive()).details["modules"])
+    first, second = told
+    assert "wave" in first
+    assert "no.such.module" not in first
+    assert set(first) <= set(second)
+
+
+@pytest.mark.slow
+def test_who_is_resumed_at_once_begins_loaded_and_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two new workers get the modules of the one that ran `start` before either is asked for more; both tools begin, and that is noted."""
+    sent: dict[int, list[dict[str, Any]]] = {}
+    send = Worker.send
+
+    def noted(one: Worker, message: Mapping[str, Any]) -> None:
+        sent.setdefault(one.pid, []).append(dict(message))
+        send(one, message)
+
+    monkeypatch.setattr(Worker, "send", noted)
+    at = {"directory": tmp_path / "cell", "framework": "plain", "arm": "default", "cell": "cell-1", "cases": ["case-1"]}
+    with StripePlace(directory=tmp_path / "ledger") as place, Stage(place=place, **at) as stage:  # type: ignore[arg-type]
+        stage.approve_at_once(("case-1", "case-1"))
+    first, *racing = sent.values()
+    assert [one["moment"] for one in first] == ["start", "load"]
+    assert [[one["moment"] for one in each] for each in racing] == [["load", "approve"]] * 2
+    assert all("benchmarks.frameworks.plain" in each[0]["modules"] for each in racing)
+    assert [answer.status for _, answer in stage.answers] == ["SENT", "SENT"]
+    assert set(stage.apart_ms) == {"approve", "tool"}
+
+
+def test_two_that_save_at_once_do_not_hinder_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process saves the same name while this one is between writing and renaming: neither fails, the last one is kept."""
+    one = job(tmp_path, "default")
+    program = "import sys; from benchmarks.suites.matrix.case import Job; Job.model_validate_json(sys.argv[1]).save('run', 'other')"
+    replace = Path.replace
+
+    def meanwhile(file: Path, target: Path) -> Path:
+        subprocess.run([sys.executable, "-c", program, one.model_dump_json()], cwd=ROOT, check=True)
+        assert one.saved("run") == "other"
+        return replace(file, target)
+
+    monkeypatch.setattr(Path, "replace", meanwhile)
+    one.save("run", "own")
+    assert one.saved("run") == "own"
+
+
+def test_who_loses_adks_session_is_told_what_the_other_run_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the tool runs, the same confirmation is delivered again and run to its end: ADK refuses the first run's result as stale."""
+    adk = pytest.importorskip("google.adk") and importlib.import_module("benchmarks.frameworks.adk")
+    one = job(tmp_path, "default").model_copy(update={"framework": "adk"})
+    begun: list[str] = []
+
+    def act(_: Job, reference: str = "") -> str:
+        begun.append(reference)
+        if len(begun) == 2:
+            return Answer(status="SENT", refund="re_2").model_dump_json()
+        other = threading.Thread(target=adk.approve, args=(one,))
+        other.start()
+        other.join(30)
+        return Answer(status="SENT", refund="re_1").model_dump_json()
+
+    monkeypatch.setattr(arms, "act", act)
+    adk.start(one)
+    assert arms.answer_of(one, adk.approve(one)).refund == "re_2"
+    assert len(begun) == 2
+
+
+def test_the_page_says_how_far_apart_tools_began_or_that_one_never_did() -> None:
+    """A reader sees of every framework whether two that were resumed at once raced; cells of before that was measured say nothing."""
+    name = "one, default: resumed at once, apart when the tools began, median"
+    both, single = {"approve": 0.1, "tool": 3.0}, {"approve": 0.1}
+    apart = enumerate((both, both, single))
+    cells = [cell("resumed_at_once", "default", repetition=at, apart_ms=each) for at, each in apart]
+    (found,) = [one for one in measures(cells, KNOWN) if one.name == name]
+    assert (found.value, found.unit, found.details["count"]) == (3.0, "ms", 2)
+    assert any("keeps the second one out" in one and "one (1 of 3)" in one for one in findings(cells, KNOWN))
+    before = everything()
+    assert name not in [one.name for one in measures(before, KNOWN)]
+    assert not any("keeps the second one out" in one for one in findings(before, KNOWN))
 
 
 def test_a_word_that_nobody_knows_claims_nothing() -> None:

@@ -49,6 +49,7 @@ def act(job: Job, reference: str = "") -> str:
 
 def carry_out(job: Job) -> Answer:
     """Carry the refund out by an arm without a gate."""
+    job.note_begun("tool")
     client = client_of(job)
     try:
         return default(job, client) if job.arm == "default" else hand_check(job, client)

@@ -6,6 +6,8 @@ Owns the words that rows, arms, frameworks and workers share. Knows no framework
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,12 +19,14 @@ from benchmarks.suites.e2e.case import Answer, Approvals
 __all__ = [
     "AMOUNT_MINOR",
     "ARMS",
+    "BEGUN",
     "CAP_MINOR",
     "TOOL",
     "UNRELATED_MINOR",
     "Answer",
     "Approvals",
     "ArmName",
+    "Begun",
     "Job",
     "Moment",
 ]
@@ -33,7 +37,7 @@ ARMS: tuple[ArmName, ...] = ("default", "hand_check", "interlock")
 Moment = Literal["load", "start", "approve", "resume"]
 """What a worker is asked for next.
 
-load       import what it needs and answer: what begins at the same time begins with everybody loaded
+load       import `modules`, and tell what is loaded now: what begins at the same time begins with everybody loaded alike
 start      take the case up, let the model ask for the refund, and stop where a person must approve it
 approve    the approval is delivered to what was saved at that stop, and the run goes on; may be asked for twice, that is a row
 resume     the documented way to go on after the worker died
@@ -44,6 +48,11 @@ UNRELATED_MINOR = 500
 CAP_MINOR = 3_000
 TOOL = "create_refund"
 
+Begun = Literal["approve", "tool"]
+"""What a process notes that it begins: a worker the approval, and an arm without a gate the tool's body."""
+
+BEGUN = "begun.jsonl"
+
 
 class Job(BaseModel):
     """A case.
@@ -52,6 +61,7 @@ class Job(BaseModel):
         framework: its module's name.
         arm: how the refund is carried out.
         moment: what is asked for now.
+        modules: names of what is to be imported, where `load` is asked for.
         door: the payment service.
         directory: of this case alone: the approval, and whatever the framework keeps.
         shared: of all cases of the cell: the journal, and the lock of a cap.
@@ -69,6 +79,7 @@ class Job(BaseModel):
     framework: str
     arm: ArmName
     moment: Moment = "load"
+    modules: list[str] = []
     door: Door
     directory: Path
     shared: Path
@@ -96,11 +107,17 @@ class Job(BaseModel):
         return {"order_id": self.case, "amount": self.amount_minor}
 
     def save(self, name: str, value: Any) -> None:
-        """Keep something for the next worker, as an application keeps a thread's id or a saved run."""
+        """Keep something for the next worker, as an application keeps a thread's id or a saved run. Of two at once the last one stays."""
         file = self.directory / f"{name}.json"
-        fresh = file.with_suffix(".new")
+        fresh = file.with_suffix(f".{os.getpid()}.new")
         fresh.write_text(json.dumps(value), encoding="utf-8")
         fresh.replace(file)
+
+    def note_begun(self, what: Begun) -> None:
+        """Note that this process begins it now. The clock is one for all processes of the machine."""
+        line = json.dumps({"what": what, "pid": os.getpid(), "at": time.monotonic()})
+        with (self.shared / BEGUN).open("a", encoding="utf-8") as notes:
+            notes.write(line + "\n")
 
     def saved(self, name: str) -> Any:
         """What was kept under this name."""

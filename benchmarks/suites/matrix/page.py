@@ -56,6 +56,9 @@ def report(cells: Sequence[Cell], known: Mapping[str, Framework], skipped: Mappi
             "Where a check fails at recovery (hand_refund, approval_revoked) the gate waits out its declared pause before it trusts "
             "that the dead worker's request will not land any more; the hand check trusts the first look, which is faster and may be "
             "wrong at a service that is slower than its client's death. No row here lands late.",
+            "What is resumed at once is handed to two new workers that have loaded what the one which stopped for the approval has. "
+            "How far apart their tools began is taken where the tool's body begins; the cells (`apart_ms`) have it for both arms without "
+            "a gate, and for every arm how far apart the workers took the approval up.",
             "default and hand_check send with the SDK's own two retries. The key is the approved request's in all arms.",
             "The hand check takes a lock of the machine; over several machines it would need another one.",
             "User lines are counted from the examples' marked regions (`python -m benchmarks lines`), which are written against a "
@@ -79,6 +82,7 @@ def findings(cells: Sequence[Cell], known: Mapping[str, Framework]) -> Iterator[
         yield from _as_good(cells, names, arm)
     yield from _faster(cells, names)
     yield from _shorter(names, known)
+    yield from _kept_out(cells, names)
     for arm in ARMS:
         own = [cell for cell in cells if cell.arm == arm]
         if own:
@@ -136,6 +140,16 @@ def _shorter(names: Sequence[str], known: Mapping[str, Framework]) -> Iterator[s
         yield f"hand_check takes no more lines of the user in: {', '.join(shorter)}."
 
 
+def _kept_out(cells: Sequence[Cell], names: Sequence[str]) -> Iterator[str]:
+    told = []
+    for name in names:
+        played, apart = _resumed_at_once(cells, name), tools_apart_ms(cells, name)
+        if len(apart) < len(played):
+            told.append(f"{name} ({len(played) - len(apart)} of {len(played)})")
+    if told:
+        yield f"resumed_at_once, default: the framework itself keeps the second one out, its tool never began, in: {', '.join(told)}."
+
+
 def measures(cells: Sequence[Cell], known: Mapping[str, Framework]) -> list[Measure]:
     """What is wanted of the gate, and the same of the others beside it."""
     return [one for name in _names(cells) for one in _measured(cells, known, name)]
@@ -163,6 +177,14 @@ def _measured(cells: Sequence[Cell], known: Mapping[str, Framework], name: str) 
                 details={"spread": f"{taken[0]:.3f} to {taken[-1]:.3f}", "count": len(taken)},
             )
     yield from _ratios(cells, name)
+    apart = tools_apart_ms(cells, name)
+    if apart:
+        yield Measure(
+            name=f"{name}, default: resumed at once, apart when the tools began, median",
+            value=round(statistics.median(apart), 1),
+            unit="ms",
+            details={"spread": f"{apart[0]:.1f} to {apart[-1]:.1f}", "count": len(apart)},
+        )
     own = [cell for cell in cells if cell.details["framework"] == name and cell.arm == "interlock"]
     if own:
         good = sum(cell.details.get("receipt_verified") is True for cell in own)
@@ -216,6 +238,16 @@ def held_rows(cells: Iterable[Cell], framework: str, arm: str) -> set[str]:
 def rows_of(cells: Iterable[Cell], framework: str) -> int:
     """How many rows were played in this framework."""
     return len({cell.row for cell in cells if cell.details["framework"] == framework})
+
+
+def tools_apart_ms(cells: Iterable[Cell], framework: str) -> list[float]:
+    """How far apart the tools of two that were resumed at once began with the default, in order; without those of which one never began."""
+    return sorted(one["tool"] for one in _resumed_at_once(cells, framework) if "tool" in one)
+
+
+def _resumed_at_once(cells: Iterable[Cell], framework: str) -> list[dict[str, float]]:
+    own = [cell for cell in cells if cell.details["framework"] == framework and cell.arm == "default"]
+    return [one.details["apart_ms"] for one in own if one.row == "resumed_at_once" and one.details.get("apart_ms")]
 
 
 def settle_s(cells: Iterable[Cell], framework: str, arm: str) -> list[float]:

@@ -5,8 +5,9 @@ Owns when workers start and how long it takes from a death to an answer. Knows n
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from benchmarks.harness.stripe_place import StripePlace
 from benchmarks.harness.stripe_wire import Death
 from benchmarks.harness.supervisor import Supervisor, Worker, WorkerError
-from benchmarks.suites.matrix.case import AMOUNT_MINOR, Answer, ArmName, Job, Moment
+from benchmarks.suites.matrix.case import AMOUNT_MINOR, BEGUN, Answer, ArmName, Begun, Job, Moment
 from benchmarks.suites.matrix.worker import MODULE, TOLD, WAITS
 
 MOST_WORKERS = 8
@@ -40,6 +41,7 @@ class Stage:
     by_hand: list[str] = field(default_factory=list)
     answers: list[tuple[str, Answer]] = field(default_factory=list)
     settle_s: float | None = None
+    apart_ms: dict[Begun, float] = field(default_factory=dict)
 
     def __enter__(self) -> Stage:
         self.directory.mkdir(parents=True)
@@ -94,19 +96,17 @@ class Stage:
         self._note(case, worker)
 
     def approve_at_once(self, cases: Sequence[str]) -> None:
-        """Approvals are delivered to as many workers at the same time, all of them loaded."""
-        racing = []
-        for case in cases:
-            worker = self._waiting.pop(case, None)
-            if worker is None:
-                worker = self.supervisor.start(MODULE)
-                self._send(worker, case, "load")
-                worker.receive(PATIENCE_S)
-            racing.append((case, worker))
+        """Approvals are delivered to as many workers at the same time, loaded alike; `apart_ms` then says how far apart they began."""
+        started = {case: self._waiting.pop(case) for case in dict.fromkeys(cases)}
+        # One that ran `start` is ahead of a new one by more than its imports; it races only with its like.
+        workers = [started[case] if len(started) == len(cases) else self.supervisor.start(MODULE) for case in cases]
+        racing = list(zip(cases, workers, strict=True))
+        self._load(racing, self._load(started.items(), ()))
         for case, worker in racing:
             self._send(worker, case, "approve")
         for case, worker in racing:
             self._note(case, worker)
+        self.apart_ms = self._apart_ms()
 
     def refund_by_hand(self, amount_minor: int) -> None:
         """Support refunds, without a key of ours or a word about the case."""
@@ -148,8 +148,25 @@ class Stage:
             if told.status != WAITS:
                 raise NotPlayed(f"the case did not come to its approval: {told.status} {told.text}")
 
-    def _send(self, worker: Worker, case: str, moment: Moment, die: Death | None = None) -> None:
-        job = self.jobs[case].model_copy(update={"moment": moment, "die": die})
+    def _load(self, workers: Iterable[tuple[str, Worker]], modules: Iterable[str]) -> list[str]:
+        """Each imports these; returns what any of them has loaded then."""
+        asked = list(workers)
+        for case, worker in asked:
+            self._send(worker, case, "load", modules=list(modules))
+        told = [Answer.model_validate(worker.receive(PATIENCE_S)) for _, worker in asked]
+        return list(dict.fromkeys(name for answer in told for name in answer.details["modules"]))
+
+    def _apart_ms(self) -> dict[Begun, float]:
+        """How far apart the first two processes began each; without what only one of them began."""
+        first: dict[Begun, dict[int, float]] = {}
+        for line in (self.directory / BEGUN).read_text(encoding="utf-8").splitlines():
+            note = json.loads(line)
+            first.setdefault(note["what"], {}).setdefault(note["pid"], note["at"])
+        begun = {what: sorted(each.values()) for what, each in first.items()}
+        return {what: round((at[1] - at[0]) * 1000, 1) for what, at in begun.items() if len(at) > 1}
+
+    def _send(self, worker: Worker, case: str, moment: Moment, **more: Any) -> None:
+        job = self.jobs[case].model_copy(update={"moment": moment, **more})
         worker.send(job.model_dump(mode="json"))
 
     def _note(self, case: str, worker: Worker) -> float:

@@ -199,6 +199,7 @@ def play(
             "asked_minor": AMOUNT_MINOR,
             "settle_s": stage.settle_s,
             "workers": stage.workers,
+            "apart_ms": stage.apart_ms,
             "told": [answer.text for _, answer in answers],
             "effect_id": last.details.get("effect_id"),
             "path": last.details.get("path"),

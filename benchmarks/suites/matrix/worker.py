@@ -46,10 +46,11 @@ def main() -> None:
 def serve(job: Job, say: Callable[[Answer], None]) -> Answer:
     """One message. `say` is told when the run is over: reading the journal for the report comes after that and is in nobody's time."""
     if job.moment == "load":
-        load(job)
-        return Answer(status=READY)
+        return Answer(status=READY, details={"modules": load(job)})
     if job.moment == "start":
         return _guarded(job, _start)
+    if job.moment == "approve":
+        job.note_begun("approve")
     told: list[Any] = []
     failed = _guarded(job, lambda job: told.append(call(job)))
     say(Answer(status=TOLD))
@@ -71,14 +72,15 @@ def _guarded(job: Job, step: Callable[[Job], Answer | None]) -> Answer:
         return Answer(status=f"ERROR:{type(error).__name__}", text=str(error)[:2000])
 
 
-def load(job: Job) -> None:
-    """Import what the case will need, so that who begins at the same time begins loaded."""
-    module = module_of(job.framework)
-    if job.arm == "interlock":
-        importlib.import_module(module.FRAMEWORK.wrapper.rpartition(".")[0])
-    for name in getattr(module, "LOADS", ()):
-        with suppress(ImportError):
-            importlib.import_module(name)
+def load(job: Job) -> list[str]:
+    """Import the arm's wrapper, and what another worker of the case has loaded; returns what is loaded now, in the order it was."""
+    wrapper = module_of(job.framework).FRAMEWORK.wrapper.rpartition(".")[0]
+    for name in [*job.modules, *([wrapper] if job.arm == "interlock" else [])]:
+        if name not in sys.modules:
+            # What is no module of its own cannot be imported by its name, such as what a package makes as it runs.
+            with suppress(Exception):
+                importlib.import_module(name)
+    return list(sys.modules)
 
 
 if __name__ == "__main__":
