@@ -361,11 +361,11 @@ class _Call:
 
     def finish(self) -> None:
         """The run is over, one way or another: a send that it still holds has ended, and its answer is not on the journal."""
-        if self._claim is not None:
-            effect_id, n = self._claim
+        place, self._claim = self._claim, None
+        if place is not None:
             if self._landed is not None and self._claimed is not None:
                 self.runner.keep_unrecorded(self._claimed, self._landed)
-            self.runner.journal.end_send(effect_id, n, answered=False, in_flight=self._sent)
+            self.runner.journal.end_send(*place, answered=False, in_flight=self._sent)
 
     def _maybe_crash(self, when: str, kind: type) -> None:
         if self._crash_at == f"{when}_{STEP_NAMES[kind]}":
@@ -378,9 +378,9 @@ class _Call:
     def _announce(self, step: Dispatch) -> None:
         effect_id, entries = step.history
         n = len(entries) + len(step.drafts) - 1
-        self._claim = effect_id, n
         self._sent = False
         self.runner.journal.begin_send(effect_id, n)
+        self._claim = effect_id, n  # only now: where that refused there is no send to end, but another call may be sending
 
     def _note_dispatch(self, answer: History | OverLimit | None) -> None:
         self._claimed = answer if type(answer) is History else None
@@ -406,13 +406,12 @@ class _Call:
             self._release(answered=False)
 
     def _release(self, *, answered: bool) -> None:
-        assert self._claim is not None
-        effect_id, n = self._claim
-        self.runner.journal.end_send(effect_id, n, answered=answered, in_flight=self._sent)
-        if self.runner._gone_since:
-            self.runner.forget_sighting(self._claim)
-        self._claim = None
+        place, self._claim = self._claim, None  # first: one that is interrupted here must not be ended twice
+        assert place is not None
         self._landed = None
+        self.runner.journal.end_send(*place, answered=answered, in_flight=self._sent)
+        if self.runner._gone_since:
+            self.runner.forget_sighting(place)
 
     # --- in this thread ----------------------------------------------------------------------------------------------
 

@@ -93,6 +93,8 @@ class MemoryJournal(Journal):
         """As the base says."""
         with self.store.lock:
             place = (effect_id, n)
+            if place not in self._sending:  # one that never began has no end
+                return
             self._sending[place] -= 1
             if self._sending[place] <= 0:
                 del self._sending[place]

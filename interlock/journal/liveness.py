@@ -123,14 +123,17 @@ class Worker:
                 self._tell(place, "begun")  # until it ends, when the last word is said again
 
     def end(self, place: tuple[str, int], *, answered: bool, in_flight: bool) -> None:
-        """A send is over; if its answer is not on the journal, say so to everybody."""
+        """A send is over; if its answer is not on the journal, say so to everybody. One that never began has no end."""
         with self.lock:
+            others = self.sending.get(place, 0) - 1
+            if others < 0:
+                return
             if not answered:
                 self.ended[place] = in_flight or self.ended.get(place, False)
-            others = self.sending.pop(place, 0) - 1
-            if others > 0:
+            if others:
                 self.sending[place] = others
             else:
+                del self.sending[place]
                 if place in self.ended:
                     self._tell(place, "in_flight" if self.ended[place] else "ended")
             if self.is_closing and not self.sending:
