@@ -293,7 +293,6 @@ def test_a_worker_loads_what_another_one_has(tmp_path: Path) -> None:
     assert set(first) <= set(second)
 
 
-@pytest.mark.slow
 def test_who_is_resumed_at_once_begins_loaded_and_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two new workers get the modules of the one that ran `start` before either is asked for more; both tools begin, and that is noted."""
     sent: dict[int, list[dict[str, Any]]] = {}
