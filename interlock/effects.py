@@ -174,11 +174,14 @@ class Proposal(NamedTuple):
         if version != FORMAT_VERSION:
             raise BadInput(f"not a proposal of version {FORMAT_VERSION}, as to_dict() gives it: {document!r:.200}")
         told = {name: value for name, value in document.items() if name != "interlock_proposal"}
-        for name, kinds in _KEPT.items():
-            if not isinstance(told.get(name), kinds):
-                raise BadInput(f"a proposal's {name} cannot be {told.get(name)!r:.200}. Make a new proposal.")
         if told.keys() != _KEPT.keys():
-            raise BadInput(f"a proposal has no {', '.join(map(str, told.keys() - _KEPT.keys()))}. Make a new proposal.")
+            names = ", ".join(sorted(map(str, told.keys() ^ _KEPT.keys())))
+            raise BadInput(
+                f"a kept proposal has all its parts and no others; this is about {names}. Make a new proposal."
+            )
+        for name, kinds in _KEPT.items():
+            if not isinstance(told[name], kinds):
+                raise BadInput(f"a proposal's {name} cannot be {told[name]!r:.200}. Make a new proposal.")
         return cls(**told)
 
 
