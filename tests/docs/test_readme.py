@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,16 @@ def test_commands_on_the_pages_exist() -> None:
         )
     assert {"demo", "test"} <= named
     assert named <= targets
+
+
+@pytest.mark.parametrize("page", sorted(path.parent.name for path in (ROOT / "integrations").glob("*/README.md")))
+def test_a_wrapper_is_installed_from_a_checkout_with_its_extra(page: str) -> None:
+    """Each wrapper's page begins with one line that installs its extra, from a path and not from an index that does not have it."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    extra = page.replace("_", "-")
+    assert extra in extras
+    first = next(blocks(page, (ROOT / "integrations" / page / "README.md").read_text("utf-8")))
+    assert first.source == f'pip install "CHECKOUT[{extra}]"  # the path of a checkout\n'
 
 
 def _code_of(text: str) -> str:
