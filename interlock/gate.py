@@ -62,7 +62,7 @@ from interlock.protocol import (
     recover_one,
 )
 from interlock.rules.lifecycle import fold
-from interlock.rules.values import raised_in, repr_of, storable, text_of
+from interlock.rules.values import raised_in, repr_of, storable, text_of, words_of
 
 log = logging.getLogger("interlock")
 
@@ -380,7 +380,8 @@ class _Call:
         n = len(entries) + len(step.drafts) - 1
         self._sent = False
         self.runner.journal.begin_send(effect_id, n)
-        self._claim = effect_id, n  # only now: where that refused there is no send to end, but another call may be sending
+        # Only now: where that refused there is no send to end, and another call may be sending at the same place.
+        self._claim = effect_id, n
 
     def _note_dispatch(self, answer: History | OverLimit | None) -> None:
         self._claimed = answer if type(answer) is History else None
@@ -599,8 +600,7 @@ class _Call:
         return Landed(written, raw, self.target.watch(step.payload, step.idempotency_key, written))
 
     def _classified(self, error: Exception) -> NotLanded | Unclear:
-        own_words = isinstance(error, NotSent | Rejected | Unanswered) and str(error)
-        detail = storable(own_words) if own_words else text_of(error)
+        detail = (isinstance(error, NotSent | Rejected | Unanswered) and words_of(error)) or text_of(error)
         try:
             verdict, reason = self.target.classify(error)
         except Exception as failed:

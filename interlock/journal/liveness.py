@@ -92,6 +92,7 @@ class Worker:
         self.is_abandoned = False
         self.is_closing = False
         self.lock = threading.Lock()
+        self._is_torn = False
         # Looked at before every send: as plain text and numbers, which is half the time of a Path and a second look.
         held = os.fstat(self.fd)
         self._name, self._inode, self._device = str(self.path), held.st_ino, held.st_dev
@@ -114,34 +115,66 @@ class Worker:
             )
 
     def begin(self, place: tuple[str, int]) -> None:
-        """A send is about to begin."""
+        """A send is about to begin.
+
+        Raises:
+            JournalUnavailable: an earlier try at that place has ended, and it cannot be told to others that this one begins.
+        """
         with self.lock:
             if self.is_closing or self.is_abandoned:
                 raise JournalError("this journal was closed, or its worker died in a simulated crash; open a new one.")
             self.sending[place] = self.sending.get(place, 0) + 1
             if place in self.ended:
-                self._tell(place, "begun")  # until it ends, when the last word is said again
+                self._begin_again(place)
+
+    def _begin_again(self, place: tuple[str, int]) -> None:
+        """Take back, for others, that the sends at a place have ended; until they end, when the last word is said again."""
+        try:
+            self._write(place, "begun")
+            os.fsync(self.fd)  # after a power failure, too, this must stand behind the end that it takes back
+        except BaseException as error:
+            self._one_less(place)
+            if not isinstance(error, OSError):
+                raise
+            raise JournalUnavailable(
+                f"it cannot be told to other processes that a send begins: {self.path} cannot be written ({error.strerror}). They would "
+                "take it for over. Nothing was sent. See to the disk (space), then try again."
+            ) from error
 
     def end(self, place: tuple[str, int], *, answered: bool, in_flight: bool) -> None:
         """A send is over; if its answer is not on the journal, say so to everybody. One that never began has no end."""
         with self.lock:
-            others = self.sending.get(place, 0) - 1
-            if others < 0:
+            if place not in self.sending:
                 return
             if not answered:
                 self.ended[place] = in_flight or self.ended.get(place, False)
-            if others:
-                self.sending[place] = others
-            else:
-                del self.sending[place]
-                if place in self.ended:
-                    self._tell(place, "in_flight" if self.ended[place] else "ended")
+            self._one_less(place)
             if self.is_closing and not self.sending:
                 self.release()
 
-    def _tell(self, place: tuple[str, int], what: str) -> None:
-        with contextlib.suppress(OSError):  # then others see it when this process ends
-            os.write(self.fd, f"{place[0]} {place[1]} {what}\n".encode())
+    def _one_less(self, place: tuple[str, int]) -> None:
+        others = self.sending[place] - 1
+        if others:
+            self.sending[place] = others
+            return
+        del self.sending[place]
+        if place in self.ended:
+            with contextlib.suppress(OSError):  # then others take it for alive until this process ends
+                self._write(place, "in_flight" if self.ended[place] else "ended")
+
+    def _write(self, place: tuple[str, int], what: str) -> None:
+        """Say something to everybody.
+
+        Raises:
+            OSError: it is not there, or not whole; then it does not count.
+        """
+        line = f"{place[0]} {place[1]} {what}\n".encode()
+        if self._is_torn:
+            line = b"\n" + line
+        self._is_torn = True
+        if os.write(self.fd, line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._is_torn = False
 
     def abandon(self) -> None:
         """Be dead to others, with nothing in flight."""
@@ -231,11 +264,16 @@ def probe(directory: Path, worker_id: str, place: tuple[str, int]) -> Liveness:
     if not is_held and _WHOLE in marks:
         return Liveness.ENDED
     name = f"{place[0]} {place[1]} "
-    for mark in reversed(marks):  # the last word counts: a place may be tried for again
-        if mark.startswith(name) and mark.endswith("begun\n"):
+    for mark in reversed(marks):  # the last word counts: a place may be tried for again; what is not whole is no word
+        if not mark.startswith(name):
+            continue
+        what = mark[len(name) :]
+        if what == "begun\n":
             break
-        if mark.startswith(name) and mark.endswith("\n"):
-            return Liveness.ENDED if mark[len(name) :].strip() == "ended" else Liveness.GONE
+        if what == "ended\n":
+            return Liveness.ENDED
+        if what == "in_flight\n":
+            return Liveness.GONE
     return Liveness.ALIVE if is_held else Liveness.GONE
 
 
