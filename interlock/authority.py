@@ -9,12 +9,15 @@ takes of it is reserved in the write that dispatches it, as a budget `approval:<
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from interlock.errors import BadInput
 from interlock.record import record
 from interlock.rules.budgets import Budget
+
+AHEAD = timedelta(seconds=5)
+"""How far the clock that an approval's `at` was taken from may be ahead of this machine's."""
 
 
 @record(frozen=True, kw_only=True)
@@ -26,6 +29,10 @@ class Approval:
         by: who gave it.
         amount_minor: the most that it covers in all, in the currency's smallest unit; None for no cap.
         currency: three letters; what is in another currency is not covered. Empty for any, and then amounts are added up as they are.
+        at: when it was given, with a timezone, by the clock of whoever keeps it. What others did since then has been done since the
+            decision, though no call was made yet. None: the decision is as old as the first call, or as the proposal. The effects of
+            `interlock.targets.stripe` hold it against Stripe's times, in whole seconds; what has the same second came later. More than
+            5 seconds in the future by this machine's clock permits nothing until then. It stays as it is: another time needs another id.
         until: when it ends, with a timezone; None for never.
         revoked: whether it was taken back.
 
@@ -37,6 +44,7 @@ class Approval:
     by: str = ""
     amount_minor: int | None = None
     currency: str = ""
+    at: datetime | None = None
     until: datetime | None = None
     revoked: bool = False
 
@@ -55,8 +63,9 @@ class Approval:
         code: Any = given.currency
         if not isinstance(code, str) or (code and not (len(code) == 3 and code.isascii() and code.isalpha())):
             raise BadInput(f"approval {self.id!r}: currency= is {code!r}; give a three-letter code such as 'usd'.")
-        if self.until is not None and (not isinstance(given.until, datetime) or self.until.utcoffset() is None):
-            raise BadInput(f"approval {self.id!r}: until= is {self.until!r}; give a datetime with a timezone.")
+        for name, moment in (("at", given.at), ("until", given.until)):
+            if moment is not None and (not isinstance(moment, datetime) or moment.utcoffset() is None):
+                raise BadInput(f"approval {self.id!r}: {name}= is {moment!r}; give a datetime with a timezone.")
         if given.revoked is not True and given.revoked is not False:
             raise BadInput(f"approval {self.id!r}: revoked= is {self.revoked!r}; say True or False.")
 
@@ -101,6 +110,11 @@ def permission_of(answer: Any, *, amount_minor: int | None, now: datetime, curre
     whose = f"Approval {answer.id!r}" + (f" by {answer.by}" if answer.by else "")
     if answer.revoked:
         why = f"{whose} was revoked."
+    elif answer.at is not None and answer.at - now > AHEAD:
+        why = (
+            f"{whose} is said to be given at {answer.at.isoformat(timespec='seconds')}, and by this machine's clock it is "
+            f"{now.astimezone(answer.at.tzinfo).isoformat(timespec='seconds')}: one of the clocks is wrong."
+        )
     elif answer.until is not None and now >= answer.until:
         why = f"{whose} ended at {answer.until.isoformat(timespec='seconds')}."
     elif answer.currency and amount_minor != 0 and currency.lower() != answer.currency.lower():

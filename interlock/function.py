@@ -19,7 +19,7 @@ from interlock.authority import Permission
 from interlock.binding import Binding
 from interlock.callbacks import KEY_ARGUMENT, RESULT_ARGUMENT, Callback
 from interlock.declaration import Declaration, capabilities, exceptions, expectations, seconds, watch_for_s
-from interlock.effects import Facts, Proposal
+from interlock.effects import Facts, Proposal, as_decided
 from interlock.errors import (
     AuthorityUnclear,
     BadInput,
@@ -240,7 +240,7 @@ class EffectFunction(Generic[A]):
             if beside
             else read(proposal.payload, proposal.effect_id)
         )
-        return proposal._replace(seen=await facts if inspect.isawaitable(facts) else facts, fresh=False)
+        return proposal._replace(seen=as_decided(await facts if inspect.isawaitable(facts) else facts), fresh=False)
 
     def propose(
         self,
@@ -254,7 +254,8 @@ class EffectFunction(Generic[A]):
         proposal = self._plain_proposal(args, kwargs or {}, decision=decision, seen=seen)
         if not proposal.fresh or self._premises is None:
             return proposal._replace(fresh=False)
-        return proposal._replace(seen=resolve(self.read_facts(proposal.payload, proposal.effect_id)), fresh=False)
+        facts = resolve(self.read_facts(proposal.payload, proposal.effect_id))
+        return proposal._replace(seen=as_decided(facts), fresh=False)
 
     # --- the protocol's Target ---------------------------------------------------------------------------------------
 
@@ -556,7 +557,9 @@ class EffectFunction(Generic[A]):
             raise PremiseUnreadable(
                 f"effect {self.name!r}: {source} gave {type(facts).__name__} {facts!r:.200}. Give a dict of named facts. Nothing was sent."
             )
-        encoded: dict[str, Any] = Facts({}, facts.own) if isinstance(facts, Facts) else {}
+        encoded: dict[str, Any] = {}
+        if isinstance(facts, Facts):
+            encoded = Facts({}, facts.own, self._facts(facts.before, source) if facts.before else None)
         for name, value in facts.items():
             if not is_text(name):
                 raise PremiseUnreadable(

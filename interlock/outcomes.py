@@ -154,21 +154,35 @@ _MODEL: Mapping[str, str] = {
 }
 
 
+_CHANGED_AFTER = (
+    " When that was found, facts had changed since it was decided. It stands all the same; see whether it should."
+)
+"""Of an effect that has landed, before the facts that changed."""
+
 _NOT_DONE = "The first one was not done."
+_DECIDE_AGAIN = (
+    f"{_NOT_DONE} If this one is wanted instead, it needs a new decision: ask with its name (decision=...; where approval= gives an "
+    "Approval, another id names it)."
+)
+_ANOTHER_KEY = "If both are wanted, ask for this one under another key."
 _FIRST_PERSON: Mapping[Kind, str] = {
-    Kind.COMMITTED: "The first one was done.",
-    Kind.SETTLED: "The first one was done.",
-    Kind.AT_RISK: "The first one was done, and is at risk since.",
+    Kind.COMMITTED: f"The first one was done. {_ANOTHER_KEY}",
+    Kind.SETTLED: f"The first one was done. {_ANOTHER_KEY}",
+    Kind.AT_RISK: f"The first one was done, and is at risk since. {_ANOTHER_KEY}",
     Kind.REVERSED: "The first one was done, and was reversed since.",
     Kind.AMBIGUOUS: "Nobody knows whether the first one happened; a person must check at the service.",
-    Kind.DISPATCHED: "What becomes of the first one is not known yet.",
-    Kind.REFUSED: _NOT_DONE,
-    Kind.FAILED: _NOT_DONE,
+    Kind.DISPATCHED: "What becomes of the first one is not known yet. Until it is, nothing else is sent under this key.",
+    Kind.REFUSED: _DECIDE_AGAIN,
+    Kind.FAILED: _DECIDE_AGAIN,
 }
 """What became of the call that was recorded first under the key of one that is refused for its other arguments."""
 
 _FIRST_MODEL: Mapping[Kind, str] = {
     **_FIRST_PERSON,
+    **dict.fromkeys((Kind.COMMITTED, Kind.SETTLED), "The first one was done."),
+    Kind.AT_RISK: "The first one was done, and is at risk since.",
+    Kind.DISPATCHED: "What becomes of the first one is not known yet.",
+    **dict.fromkeys((Kind.REFUSED, Kind.FAILED), _NOT_DONE),
     Kind.AMBIGUOUS: "It is unknown whether the first one happened; a person has to check.",
 }
 
@@ -213,7 +227,8 @@ class Outcome:
             on a replay and after a restart. After COMMITTED_ON_QUERY it is what the look-up found.
         raw: the live object that the function returned; only in the process and the call that sent.
         evidence: what the service showed, as it came, in JSON form.
-        changes: the premises that do not hold: by name, `seen`, `now` and `rule`. For over_limit the budgets without room: by key, `limit`,
+        changes: the premises that do not hold: by name, `seen`, `now` and `rule`; of what a crash had left open and was found to have
+            landed, those that did not hold when it was found. For over_limit the budgets without room: by key, `limit`,
             `amount` (asked for), `held` (by others), `left`, and `holders`: each with `effect`, `key` and `amount`.
         retry_after: seconds after which asking again can tell more, for IN_FLIGHT.
         owner: the worker that holds the claim, for IN_FLIGHT.
@@ -259,6 +274,8 @@ class Outcome:
         text = _PERSON.get(str(self)) or _PERSON.get(self.status) or "It was refused. Nothing was sent."
         if self.settlement:
             text = f"{_accepted(text)} {_SETTLED_PERSON[self.settlement]}"
+        if self.ok and self.changes:
+            text += _CHANGED_AFTER
         for name, change in self.changes.items():
             if "holders" in change:
                 continue  # a budget: `detail` says it

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,19 @@ class Desk:
         self._file = directory / "approval.json"
 
     def approve(self, **approval: Any) -> None:
-        """Give an approval, or change it."""
-        self._file.write_text(json.dumps(approval), "utf-8")
+        """Give an approval; the desk notes when."""
+        self._file.write_text(json.dumps({"at": datetime.now(UTC).isoformat(), **approval}), "utf-8")
+
+    def revoke(self) -> None:
+        """Take it back."""
+        self._file.write_text(json.dumps({**json.loads(self._file.read_text("utf-8")), "revoked": True}), "utf-8")
 
     def approval(self, order: str) -> dict[str, Any] | None:
         """The approval as it stands now; None if there is none."""
-        return dict(json.loads(self._file.read_text("utf-8"))) if self._file.exists() else None
+        if not self._file.exists():
+            return None
+        found = json.loads(self._file.read_text("utf-8"))
+        return {**found, "at": datetime.fromisoformat(found["at"])}
 
 
 class MortalClient(stripe.RequestsClient):

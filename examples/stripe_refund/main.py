@@ -14,7 +14,7 @@ import stripe
 from desk import Case, Desk, connect
 
 ROOT = Path(__file__).resolve().parents[2]
-ACCIDENTS = ("none", "killed before", "killed after", "same by hand", "other by hand", "revoked")
+ACCIDENTS = ("none", "killed before", "killed after", "same by hand", "other by hand", "revoked", "first by hand")
 
 
 def work(arm: str, url: str, directory: str, payment: str, dies: str = "") -> str:
@@ -39,15 +39,15 @@ def play(arm: str, accident: str, url: str, directory: Path) -> tuple[str, int]:
     ).id
     desk.approve(id="ap_1", by="ann", amount_minor=2000, revoked=False)
     job = [arm, url, str(directory), payment]
-    if accident != "none":
+    if accident not in ("none", "first by hand"):
         dies = "after" if accident == "killed after" else "before"
         killed = subprocess.run([sys.executable, __file__, *job, dies], check=False)
         assert killed.returncode < 0, "the worker was to be killed"
     if accident.endswith("by hand"):
-        amount = 2000 if accident.startswith("same") else 500
+        amount = 500 if accident.startswith("other") else 2000
         client.v1.refunds.create({"payment_intent": payment, "amount": amount})
     if accident == "revoked":
-        desk.approve(id="ap_1", by="ann", amount_minor=2000, revoked=True)
+        desk.revoke()
     said = work(*job)
     refunds: list[stripe.Refund] = client.v1.refunds.list({"payment_intent": payment}).data
     return said, sum(refund.amount for refund in refunds)
@@ -55,7 +55,7 @@ def play(arm: str, accident: str, url: str, directory: Path) -> tuple[str, int]:
 
 def main() -> None:
     """Play every accident with both."""
-    wanted = dict(zip(ACCIDENTS, (2000, 2000, 2000, 2000, 2500, 0), strict=True))
+    wanted = dict(zip(ACCIDENTS, (2000, 2000, 2000, 2000, 2500, 0, 2000), strict=True))
     held = 0
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "benchmarks.services.stripe", "--dir", f"{scratch}/stripe"]

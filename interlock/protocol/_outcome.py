@@ -68,10 +68,17 @@ def replay(history: History, state: State, target: Target) -> Outcome:
         via=Via(committed.data["via"]),
         value=target.decode_value(committed.data["value"]),
         evidence=committed.data.get("evidence"),
+        changes=changed_before_found(committed),
         since=_since(state),
         history=history,
         **settled_as(history),
     )
+
+
+def changed_before_found(committed: Entry) -> dict[str, Any]:
+    """The premises that no longer held when an effect was found to have landed: too late to refuse, and somebody must know."""
+    judged: Mapping[str, Mapping[str, Any]] = committed.data.get("recheck", {}).get("premises", {})
+    return {name: dict(verdict) for name, verdict in judged.items() if not verdict["holds"]}
 
 
 def settled_as(history: History) -> dict[str, Any]:
@@ -136,6 +143,7 @@ def outcome_from(
             value=committed.data["value"] if target is None else target.decode_value(committed.data["value"]),
             raw=raw,
             evidence=committed.data.get("evidence", committed.data["value"]),
+            changes=changed_before_found(committed),
             since=_since(state),
             history=history,
             **settled_as(history),

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from interlock.authority import Permission
-from interlock.effects import Draft, History, Kind, Proposal
+from interlock.effects import Draft, History, Kind, Proposal, as_decided
 from interlock.errors import BadInput, BudgetUnclear
 from interlock.journal import BUDGET, Guard
 from interlock.outcomes import Outcome, Reason, Status, Via
@@ -53,14 +53,14 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
             answered = yield from _answer_from_record(history, state, proposal, target, clock=clock, patience=patience)
             if answered is not None:
                 return answered
-        again = state.kind is not None and state.proposed["decision"] == proposal.decision
+        again = state.kind is not None and _is_same_decision(state, proposal)
         attempt = state.attempt + 1 if state.kind is Kind.FAILED else state.attempt
         key = proposal.effect_id if attempt == 1 else derive_id(proposal.effect, proposal.key, attempt)
         # A refusal stands for its decision: judged on the facts that it saw; and what was recorded first is what is sent.
         payload = state.proposed["payload"] if again else proposal.payload
         now = (yield ReadFacts(payload, key)) if target.has_premises else None
         own: Seen | None = getattr(now, "own", None)
-        seen = state.proposed.get("seen") if again else now if proposal.fresh else proposal.seen
+        seen = state.proposed.get("seen") if again else as_decided(now) if proposal.fresh else proposal.seen
         allowed: bool | Permission = (yield Authorize(payload, key)) if target.has_authority else True
         judgement = None if now is None else judge(target.conditions(payload), now if seen is None else seen, now)
         now_at = clock.now()
@@ -70,7 +70,7 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
             "key": proposal.key,
             "payload": payload,
             "digest": proposal.digest,
-            "decision": proposal.decision,
+            "decision": state.proposed["decision"] if again else proposal.decision,
         }
         if seen is not None:
             record["seen"] = dict(seen)
@@ -147,6 +147,11 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
         )
 
 
+def _is_same_decision(state: State, proposal: Proposal) -> bool:
+    """Whether a proposal stands under the decision on record: it names that one, or none, which is no new one."""
+    return proposal.decision in ("", state.proposed["decision"])
+
+
 def _there_already(
     own: Seen, history: History, proposed: Draft, target: Target, *, clock: Clock, state: State | None
 ) -> Generator[Step, Any, Outcome | None]:
@@ -221,7 +226,7 @@ def _answer_from_record(
     if state.kind is None:
         return None
     other = state.proposed["digest"] != proposal.digest
-    same_decision = state.proposed["decision"] == proposal.decision
+    same_decision = _is_same_decision(state, proposal)
     if state.kind is Kind.DISPATCHED:
         outcome: Outcome = yield from recover_one(history, target, clock=clock, patience=patience)
         settled = outcome.history or history

@@ -16,7 +16,7 @@ ENDS_WITH = {
     "refund": "refunded in all: $20",
     "adk": "refunded exactly once: 2 of 2",
     "agno": "refunded exactly once: 2 of 2",
-    "stripe_refund": "as wanted: 12 of 12",
+    "stripe_refund": "as wanted: 14 of 14",
     "langchain": "refunded exactly once: 2 of 2",
     "openai_agents": "refunded exactly once: 2 of 2",
     "pydantic_ai": "gated: refunds of one approval: 1",

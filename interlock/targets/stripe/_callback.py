@@ -53,8 +53,9 @@ def synchronous(effect: StripeEffect[Any]) -> Callbacks:
         metadata: Any,
         since: Any,
         idempotency_key: str,
+        approved: Any = None,
     ) -> StripeObject:
-        given = _given(case, subject, amount, currency, params, notes, metadata, since)
+        given = _given(case, subject, amount, currency, params, notes, metadata, since, approved)
         try:
             made = connection.run(_once(plan.create(given, idempotency_key)))
         except stripe.StripeError as error:
@@ -83,7 +84,7 @@ def synchronous(effect: StripeEffect[Any]) -> Callbacks:
             moved = connection.run(effect.moved(answer, given))
         except stripe.StripeError as error:
             raise _no_amount(effect.name, error) from error
-        return effect.permission(answer, moved)
+        return effect.permission(answer, moved, given)
 
     def budget(**given: Any) -> Any:
         assert effect._budget is not None
@@ -109,8 +110,9 @@ def asynchronous(effect: StripeEffect[Any]) -> Callbacks:
         metadata: Any,
         since: Any,
         idempotency_key: str,
+        approved: Any = None,
     ) -> StripeObject:
-        given = _given(case, subject, amount, currency, params, notes, metadata, since)
+        given = _given(case, subject, amount, currency, params, notes, metadata, since, approved)
         try:
             made = await connection.arun(_once(plan.create(given, idempotency_key)))
         except stripe.StripeError as error:
@@ -139,7 +141,7 @@ def asynchronous(effect: StripeEffect[Any]) -> Callbacks:
             moved = await connection.arun(effect.moved(answer, given))
         except stripe.StripeError as error:
             raise _no_amount(effect.name, error) from error
-        return effect.permission(answer, moved)
+        return effect.permission(answer, moved, given)
 
     async def budget(**given: Any) -> Any:
         assert effect._budget is not None
@@ -178,7 +180,7 @@ def _together(own: Facts, theirs: Any, effect: str) -> Facts:
             f"effect {effect!r}: premises= names {', '.join(sorted(twice))}, which the target reads itself. Use another name. "
             "Nothing was sent."
         )
-    return Facts({**own, **theirs}, own.own)
+    return Facts({**own, **theirs}, own.own, own.before)
 
 
 def _no_facts(effect: str, error: stripe.StripeError) -> PremiseUnreadable:

@@ -28,6 +28,7 @@ from interlock.rules.values import text_of
 from interlock.targets.stripe._callback import asked, asynchronous, references, synchronous
 from interlock.targets.stripe._case import CaseCallback, CaseReader, plain
 from interlock.targets.stripe._connection import Calls, Connection
+from interlock.targets.stripe._decision import decided, why_another
 from interlock.targets.stripe._error import verdict_of
 from interlock.targets.stripe._mark import MARKS
 from interlock.targets.stripe._plan import Moved, Plan
@@ -62,8 +63,6 @@ OPTIONS = frozenset(
     }
 )
 """What the SDK would take out of a request's parameters for itself."""
-SLACK_S = 86_400
-"""How far Stripe's clock and ours may differ when a list is read from the moment of the decision on."""
 
 
 class Parts(NamedTuple):
@@ -97,7 +96,10 @@ if TYPE_CHECKING:
         Callbacks get the case first, and by name what else they want of `subject`, `amount`, `currency` and `idempotency_key`.
 
         Attributes:
-            approval: who allowed it: answers an `Approval`, True, False or None. Asked right before the send and after a crash.
+            approval: who allowed it: answers an `Approval`, True, False or None. Asked before the call (its id names the decision), right
+                before the send and after a crash. With `Approval(at=...)` what others did since then counts as done since the decision,
+                also before the first call; a confirmation, a capture, a cancellation or a new payment reads nothing of that kind, and
+                `at` changes nothing there. True names no decision: it stands under the one on record.
             premises: further facts of your own: a dict.
             expect: what they must be.
             budget: a cap shared with other effects.
@@ -206,14 +208,14 @@ class StripeEffect(Generic[A]):
     def submit_call(self, case: Any, parts: Parts, decider: Decider) -> A:
         """One call, from its parts to its outcome."""
         arguments = self._arguments(case, parts)
-        if self.effect.is_coroutine and self._approval is not None and not decider.get("decision"):
+        if self.effect.is_coroutine and self._approval is not None:
             return cast("A", self._asubmit_call(arguments, decider))
-        decision = decider.get("decision") or self._decision(arguments)
+        decision = self._decided(arguments, self._asked(arguments), decider)
         return self.effect.submit((), arguments, decision=decision, seen=decider.get("seen"), wait=decider.get("wait"))
 
     async def _asubmit_call(self, arguments: dict[str, Any], decider: Decider) -> Outcome:
         """The same for an asynchronous effect, whose approval is awaited before it can name the decision."""
-        decision = await self._adecision(arguments)
+        decision = self._decided(arguments, await self._aasked(arguments), decider)
         return await self.effect.asubmit(
             (), arguments, decision=decision, seen=decider.get("seen"), wait=decider.get("wait")
         )
@@ -221,7 +223,7 @@ class StripeEffect(Generic[A]):
     def propose_call(self, case: Any, parts: Parts, decider: Decider) -> Proposal:
         """One call, from its parts to a proposal that `gate.submit` takes later."""
         arguments = self._arguments(case, parts)
-        decision = decider.get("decision") or self._decision(arguments)
+        decision = self._decided(arguments, self._asked(arguments), decider)
         return self.effect.propose((), arguments, decision=decision, seen=decider.get("seen"))
 
     def named_by(self, callback: CaseCallback | None, case: Any, fields: tuple[str, ...]) -> Any:
@@ -288,26 +290,29 @@ class StripeEffect(Generic[A]):
             "params": dict(parts.params or {}),
             "notes": dict(parts.notes or {}),
             "metadata": more,
-            "since": int(self.gate.clock.now().timestamp()) - SLACK_S,
         }
 
-    def _decision(self, arguments: Mapping[str, Any]) -> str:
-        """The approval's id names the decision, so that a new approval is judged anew."""
-        if self._approval is None:
-            return ""
-        try:
-            answer = resolve(self._approval(arguments["case"], {**arguments, KEY_ARGUMENT: ""}))
-        except Exception:  # noqa: BLE001 - as below
-            return ""
-        return answer.id if isinstance(answer, Approval) else ""
+    def _decided(self, arguments: dict[str, Any], answer: Any, decider: Decider) -> str:
+        """The name of the decision, which is the approval's id, so that a new approval is judged anew; its moment goes with the call."""
+        name, approved, since = decided(answer, decider.get("decision") or "", self.gate.clock.now())
+        arguments |= {"since": since, "approved": approved}
+        return name
 
-    async def _adecision(self, arguments: Mapping[str, Any]) -> str:
+    def _asked(self, arguments: Mapping[str, Any]) -> Any:
+        """What `approval=` answers before the call; None if it has none or fails."""
+        if self._approval is None:
+            return None
+        try:
+            return resolve(self._approval(arguments["case"], {**arguments, KEY_ARGUMENT: ""}))
+        except Exception:  # noqa: BLE001 - as below
+            return None
+
+    async def _aasked(self, arguments: Mapping[str, Any]) -> Any:
         assert self._approval is not None
         try:
-            answer = await asked(self._approval, {**arguments, KEY_ARGUMENT: ""})
+            return await asked(self._approval, {**arguments, KEY_ARGUMENT: ""})
         except Exception:  # noqa: BLE001 - it is asked again before the send, where its failure is told
-            return ""
-        return answer.id if isinstance(answer, Approval) else ""
+            return None
 
     def _key_of(self, case: Any, subject: Any, amount: Any) -> Any:
         return self._key(case, {"subject": subject, "amount": amount})
@@ -320,12 +325,16 @@ class StripeEffect(Generic[A]):
         asks = (answer.amount_minor is not None and said.amount is None) or (answer.currency and not said.currency)
         return (yield from self._plan.moves(given, given[KEY_ARGUMENT])) if asks else said
 
-    def permission(self, answer: Any, moved: Moved) -> Permission:
-        """What an answer of `approval=` permits."""
+    def permission(self, answer: Any, moved: Moved, given: Mapping[str, Any]) -> Permission:
+        """What an answer of `approval=` permits of this call."""
         try:
-            return permission_of(answer, amount_minor=moved.amount, currency=moved.currency, now=self.gate.clock.now())
+            permission = permission_of(
+                answer, amount_minor=moved.amount, currency=moved.currency, now=self.gate.clock.now()
+            )
         except BadInput as error:
             raise AuthorityUnclear(f"effect {self.name!r}: {error} Nothing was sent.") from error
+        another = why_another(answer, given) if permission.allowed and isinstance(answer, Approval) else ""
+        return Permission(False, another, permission.approval) if another else permission
 
     def unread(self, error: Exception) -> AuthorityUnclear:
         """An `approval=` that raised."""

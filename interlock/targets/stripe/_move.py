@@ -11,6 +11,7 @@ from interlock.effects import Facts, Own, Proposal
 from interlock.errors import BadInput
 from interlock.rules.premises import equals
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of
+from interlock.targets.stripe._decision import came_later
 from interlock.targets.stripe._duplicate import Duplicates, rule_of, shown_of
 from interlock.targets.stripe._effect import AT_MOST, A, Parts, StripeEffect, common_of, refuse_own
 from interlock.targets.stripe._error import is_missing
@@ -246,8 +247,10 @@ def _plan(kind: Kind, duplicates: Any) -> Plan:
         for thing in reversed(things):
             amount, currency = kind.amount_of(thing)
             if currency == given["currency"] and kind.counts(thing) and not is_ours(thing, key):
-                others.append(shown_of({**thing, "amount": amount}))
-        return Facts({**told, "others": others}, own(things, given, key))
+                others.append({**thing, "amount": amount})
+        later = came_later(others, given)
+        before = {"others": [shown_of(thing) for thing in others if thing not in later]} if later else None
+        return Facts({**told, "others": [shown_of(thing) for thing in others]}, own(things, given, key), before)
 
     def settlement(given: Given, made: Given) -> Calls[Any]:
         account = account_of(given)

@@ -11,8 +11,8 @@ from interlock.effects import Facts, Own
 from interlock.settlement import Settlement
 from interlock.targets.stripe._connection import Call, Calls
 
-ARGUMENTS = ("case", "subject", "amount", "currency", "params", "notes", "metadata", "since")
-"""What is recorded of a call."""
+ARGUMENTS = ("case", "subject", "amount", "currency", "params", "notes", "metadata", "since", "approved")
+"""What is recorded of a call. `since`: where lists begin that are narrowed by time. `approved`: when it was decided, see `_decision`."""
 
 
 class StripeObject(BaseModel):

@@ -23,6 +23,7 @@ from interlock.errors import BadInput
 from interlock.outcomes import Outcome
 from interlock.rules.premises import equals, matches, unchanged
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of
+from interlock.targets.stripe._decision import came_later
 from interlock.targets.stripe._duplicate import Duplicates, rule_of, shown_of
 from interlock.targets.stripe._effect import AT_MOST, A, Common, Parts, StripeEffect, common_of
 from interlock.targets.stripe._error import is_missing
@@ -68,8 +69,9 @@ class StripeRefund(StripeEffect[A]):
             amount: in the currency's smallest unit: 2000 for $20.00.
             reason: Stripe's word for why. May differ between tries; what was recorded first is sent.
             metadata: further metadata of the refund.
-            **decider: `decision=` names the decision, by default the approval's id; `seen=` the facts as the decider saw them, by
-                default they are read now; `wait=` seconds to wait while another live sender has it.
+            **decider: `decision=` names a decision that is taken now; by default it is the approval's, named by its id. `seen=` the
+                facts as the decider saw them; by default as they are read now, or as they were at the approval's `at`. `wait=` seconds
+                to wait while another live sender has it.
 
         Returns:
             An `Outcome`; of an asynchronous effect an awaitable of one.
@@ -240,7 +242,12 @@ def _facts(given: Mapping[str, Any], key: str) -> Calls[Facts]:
         "amount_fits": fits_currency(given["amount"], charge["currency"]),
         "others": [shown_of(refund) for refund in reversed(others)],
     }
-    return Facts(facts, own_of(refunds, key, given["amount"], given["currency"]))
+    later = came_later(others, given)
+    before = {
+        "left": facts["left"] + sum(refund["amount"] for refund in later),
+        "others": [shown_of(refund) for refund in reversed(others) if refund not in later],
+    }
+    return Facts(facts, own_of(refunds, key, given["amount"], given["currency"]), before if later else None)
 
 
 def _moves(given: Mapping[str, Any], key: str) -> Calls[Moved]:

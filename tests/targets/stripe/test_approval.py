@@ -200,3 +200,64 @@ def test_a_cancellation_takes_nothing(gate: Interlock, client: stripe.StripeClie
     assert str(outcome) == "COMMITTED"
     assert outcome.history is not None
     assert "budget" not in outcome.history.entries[2].data
+
+
+def test_permission_without_an_id_is_no_new_decision(
+    gate: Interlock, client: stripe.StripeClient, service: LocalStripe, case: Case
+) -> None:
+    """What was refused under an approval stays so when True is all that is answered later: neither its facts nor its amount are new."""
+    answer: Any = capped(case)
+    refund = stripe_refund(gate, client, key=by_order, approval=lambda case: answer, settle_after=0)
+    assert str(refund(case, amount=2500)) == "REFUSED:lease"
+    answer = True
+    other = refund(case, amount=2000)
+    assert str(other) == "REFUSED:conflicting_payload"
+    assert "decision=" in other.for_person
+    assert "another id" in other.for_person
+    client.v1.refunds.create({"payment_intent": case.payment_intent, "amount": 2500})
+    assert str(refund(case, amount=2500)) == "REFUSED:stale_premise"
+    answer = capped(case)
+    assert str(refund(case, amount=2000)) == "REFUSED:conflicting_payload", (
+        "the approval's own decision is the one on record"
+    )
+    assert str(refund(case, amount=2000, decision="ann: 20 it is")) == "COMMITTED"
+    assert service.refunded(case.payment_intent) == (4500, 2)
+
+
+@pytest.mark.parametrize(
+    ("crash", "wanted"),
+    [
+        ({}, "The first one was done. If both are wanted, ask for this one under another key."),
+        (
+            {"crash_after_effect": True},
+            "The first one was done. If both are wanted, ask for this one under another key.",
+        ),
+        (
+            {"crash_before_effect": True},
+            "What becomes of the first one is not known yet. Until it is, nothing else is sent",
+        ),
+    ],
+)
+def test_a_conflict_says_what_became_of_the_first_and_the_way_out(
+    open_gate: OpenGate,
+    client: stripe.StripeClient,
+    service: LocalStripe,
+    case: Case,
+    crash: dict[str, bool],
+    wanted: str,
+) -> None:
+    """Done, done before a crash, or open still: the sentence says which, and advises no new decision, which would not help."""
+    gate = open_gate()
+    proposal = declared(gate, client, capped(case)).proposal(case, amount=2000)
+    if crash:
+        with pytest.raises(SimulatedCrash):
+            gate.submit(proposal, **crash)
+    else:
+        assert gate.submit(proposal).ok
+    refund = declared(open_gate(), client, capped(case))
+    if "crash_before_effect" in crash:
+        service.fault(method="GET", path="/v1/*", kind="bad_gateway", times=99)
+    other = refund(case, amount=1500)
+    assert str(other) == "REFUSED:conflicting_payload"
+    assert wanted in other.for_person
+    assert "decision=" not in other.for_person

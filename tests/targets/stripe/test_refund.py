@@ -430,3 +430,37 @@ def test_asynchronous_effect_is_recovered_from_a_plain_thread_and_used_on_severa
         asked = refund(Case(order, case.payment_intent), amount=100)
         assert str(asyncio.run(_awaited(asked))) == "COMMITTED"
     assert service.refunded(case.payment_intent) == (2200, 3)
+
+
+def test_a_hand_refund_beside_one_that_had_landed_is_told(
+    open_gate: OpenGate, client: stripe.StripeClient, service: LocalStripe, case: Case
+) -> None:
+    """The send had landed before the crash, and support refunded the same $20 in the outage: it stands, and a person is told."""
+    gate = open_gate()
+    crash(gate, declared(gate, client), case, 2000, crash_after_effect=True)
+    made = by_hand(client, case, 2000)
+    gate = open_gate()
+    refund = declared(gate, client)
+    before = len(service.ledger()["requests"])
+    (outcome,) = gate.recover()
+    assert str(outcome) == "COMMITTED_ON_QUERY"
+    assert len(service.ledger()["requests"]) == before + 1, "the facts that recovery reads anyway tell it"
+    for told in (outcome, refund(case, amount=2000)):
+        assert [other["id"] for other in told.changes["others"]["now"]] == [made.id]
+        assert "facts had changed since it was decided" in told.for_person
+        assert made.id in told.for_person
+    assert service.refunded(case.payment_intent) == (4000, 2)
+
+
+def test_nothing_is_told_of_facts_that_hold(
+    open_gate: OpenGate, client: stripe.StripeClient, service: LocalStripe, case: Case
+) -> None:
+    """A smaller refund by others is tolerated, so there is nothing for a person to see to."""
+    gate = open_gate()
+    crash(gate, declared(gate, client), case, 2000, crash_after_effect=True)
+    by_hand(client, case, 500)
+    gate = open_gate()
+    declared(gate, client)
+    (outcome,) = gate.recover()
+    assert (str(outcome), outcome.changes) == ("COMMITTED_ON_QUERY", {})
+    assert "changed" not in outcome.for_person
