@@ -46,6 +46,8 @@ from interlock.settlement import Settlement
 if TYPE_CHECKING:
     from interlock.receipts import Receipt
 
+    __version__: str
+
 __all__ = [
     "AuthorityUnclear",
     "BadInput",
@@ -98,4 +100,11 @@ def __getattr__(name: str) -> Any:
         from interlock.receipts import Receipt
 
         return Receipt
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("interlock-gate")
+        except PackageNotFoundError:
+            raise AttributeError("interlock is not installed, so it has no version; it only stands on the path") from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

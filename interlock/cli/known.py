@@ -58,7 +58,7 @@ _CALLS: tuple[tuple[str, str], ...] = (
         rf"\.{_WRITES}(_async)?$",
         "writes to Stripe",
     ),
-    (rf"^stripe\b.*\.{_WRITES}(_async)?$", "writes to Stripe"),
+    (rf"^stripe\b.*\.{_WRITES}(_\w+)?$", "writes to Stripe"),
     (rf"^{_HTTP}\b.*\.(post|put|patch|delete)$", "sends an HTTP request that may write"),
     (r"(^|\.)(session|client|http|api)\.(post|put|patch|delete)$", "sends an HTTP request that may write"),
     (r"(^|\.)(sendmail|send_message|send_raw_email|send_email)$", "sends a message"),
@@ -97,8 +97,16 @@ _NAMES = re.compile(
 _READS = re.compile(r"^(get|read|list|fetch|find|search|lookup|look_up|show|describe|check)(_|$)")
 _FINDS = re.compile(r"^(find|search|lookup|look_up|list)(_|$)")
 _ID = re.compile(
-    r"(^|_)(id|ids|number|ref|sku|uuid|code)$|^(order|invoice|charge|payment_intent|ticket|account|customer)$"
+    r"(^|_)(id|ids|number|ref|sku|uuid|code)$|^(order|invoice|charge|payment_intent|pi|ticket|account|customer)$"
 )
+_OWNER = re.compile(r"^(customer|user|account|tenant|owner|shop)(_|$)")
+_VERBS = re.compile(
+    r"(get|read|list|fetch|find|search|lookup|look|up|show|describe|check|head|retrieve|create|make|add|put|post|send|update|set|delete|remove"
+    r"|upload|modify|publish|issue|grant|revoke|submit|cancel|close|open|start|stop|run|do|by|for|of|the|a|all)"
+)
+"""Words of a name that do not say what it is about."""
+_GENERIC = re.compile(r"(requests|httpx2?|aiohttp|urllib3?|niquests|subprocess|session|client|http|api)")
+"""Clients that lead to anything: that two calls go through one says nothing of what they are about."""
 _CARRIES = re.compile(r"^(idempotency_key|idempotency|reference|request_id|client_token|client_reference)$")
 _READY_MADE = (
     (r"refunds?\.create", "stripe_refund"),
@@ -108,6 +116,15 @@ _READY_MADE = (
     (r"credit_?grants?\.create", "stripe_credit_grant"),
     (r"balance_?transactions?\.create|customer\.create_balance_transaction", "stripe_customer_balance"),
 )
+CASES = {
+    "stripe_refund": "payment_intent",
+    "stripe_payment_intent": "payment_intent",
+    "stripe_transfer": "destination",
+    "stripe_payout": "",
+    "stripe_credit_grant": "customer",
+    "stripe_customer_balance": "customer",
+}
+"""What a ready-made effect reads from its case, beside what its key reads."""
 
 
 def effect_of(name: str, *, first: str | None, words: dict[str, str | None]) -> str:
@@ -135,10 +152,10 @@ def effect_of(name: str, *, first: str | None, words: dict[str, str | None]) -> 
 
 
 def ready_made(names: set[str]) -> str:
-    """The ready-made effect that does what one of these calls does; empty if there is none."""
+    """The ready-made effect of `interlock.targets.stripe` that does what one of these calls does; empty if there is none."""
     for pattern, made in _READY_MADE:
         if any(re.search(rf"(^|\.){pattern}(_async)?$", name, re.IGNORECASE) for name in names):
-            return f"interlock.targets.stripe.{made}"
+            return made
     return ""
 
 
@@ -160,6 +177,34 @@ def changes(name: str) -> bool:
 def is_id(parameter: str) -> bool:
     """Whether a parameter looks like the name of a request or of a thing."""
     return bool(_ID.search(parameter))
+
+
+def is_owner(parameter: str) -> bool:
+    """Whether an id looks like that of who has the thing, rather than of the thing."""
+    return bool(_OWNER.search(parameter))
+
+
+def things(name: str) -> set[str]:
+    """What a function's name says that it is about: of `find_refund` a refund."""
+    words = [word.rstrip("s") for word in name.lower().split("_") if word]
+    return {word for word in words if word and not _VERBS.fullmatch(word)}
+
+
+def makes(name: str) -> set[str]:
+    """What an effect's name says that it makes: of `refund_order` the refund, of `create_ticket` the ticket."""
+    first = name.lower().partition("_")[0]
+    return things(name) if _VERBS.fullmatch(first) else {first.rstrip("s")}
+
+
+def subject(call: str) -> str:
+    """The client and the kind of object that a call to a service is about; empty if the client leads to anything."""
+    before, _, last = call.replace("()", "").rpartition(".")
+    root = before.partition(".")[0]
+    if not root or _GENERIC.fullmatch(root):
+        return ""
+    verb, _, noun = last.lower().partition("_")
+    kind = noun if noun and _VERBS.fullmatch(verb) else before.rpartition(".")[2]
+    return f"{root}:{kind.lower().rstrip('s')}"
 
 
 def carries_key(parameter: str) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 from interlock.cli import known
 
@@ -22,9 +23,13 @@ class Function:
     Attributes:
         name: its name; `tool` is what it is called as a tool, if it says so itself.
         parameters: what a caller gives; without self and a framework's context.
+        types: their annotations, as they are written.
+        fields: what the body reads of a parameter that is an object: the path, and the code that reads it.
         says: what its annotations say: "reads", "writes" or nothing.
         why: what it was recognised by.
-        calls: what it calls, with dots.
+        calls: what it calls, with dots; of a function inside it only the name.
+        acts: those of them that act outside.
+        uses: the names that its body mentions, with dots: what it calls, and what it hands over as a value.
         gives: the fields of the dict that it returns, as far as they can be seen.
     """
 
@@ -33,6 +38,8 @@ class Function:
     name: str
     tool: str
     parameters: list[str]
+    types: dict[str, str]
+    fields: dict[str, dict[str, str]]
     is_tool: bool
     is_gated: bool
     is_async: bool
@@ -40,7 +47,14 @@ class Function:
     says: str
     why: list[str]
     calls: set[str]
+    acts: set[str]
+    uses: set[str]
     gives: list[str]
+
+    @property
+    def place(self) -> str:
+        """Its name, and where it stands."""
+        return f"{self.name} ({self.file}:{self.line})"
 
 
 @dataclasses.dataclass
@@ -51,15 +65,23 @@ class Source:
         gated: names that a configuration in the file, or a call of ours, gates.
         tools: functions that are handed to a framework, and the names they get as tools.
         says: what annotations at the hand-over say of a function: "reads" or "writes".
+        doors: variables that stand for a gated function, such as a ready-made effect.
+        weak: gated names with neither look-up nor dedupe key, and their place.
+        loose: the names that are mentioned outside of any function.
+        records: classes that have fields.
         unclear: what could not be judged, with its place.
     """
 
-    functions: list[Function]
-    stack: set[str]
-    gated: set[str]
-    tools: dict[str, str]
-    says: dict[str, str]
-    unclear: list[str]
+    functions: list[Function] = dataclasses.field(default_factory=list)
+    stack: set[str] = dataclasses.field(default_factory=set)
+    gated: set[str] = dataclasses.field(default_factory=set)
+    tools: dict[str, str] = dataclasses.field(default_factory=dict)
+    says: dict[str, str] = dataclasses.field(default_factory=dict)
+    doors: set[str] = dataclasses.field(default_factory=set)
+    weak: dict[str, str] = dataclasses.field(default_factory=dict)
+    loose: set[str] = dataclasses.field(default_factory=set)
+    records: set[str] = dataclasses.field(default_factory=set)
+    unclear: list[str] = dataclasses.field(default_factory=list)
 
 
 def read(text: bytes, *, where: str) -> Source:
@@ -70,16 +92,25 @@ def read(text: bytes, *, where: str) -> Source:
     """
     tree = ast.parse(text)
     names = _Names(tree)
-    found = Source([], set(_stack(tree)), set(), {}, {}, [])
+    found = Source(stack=set(_stack(tree)))
     methods = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for inner in node.body}
     inside: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, FunctionNode):
             inside |= {id(inner) for inner in ast.walk(node)}
             found.functions.append(_function(node, where, names, is_method=id(node) in methods))
+            if any(_is_weak(mark) for mark in node.decorator_list):
+                found.weak[node.name] = f"{where}:{node.lineno}"
+        elif isinstance(node, ast.ClassDef) and any(isinstance(inner, ast.AnnAssign) for inner in node.body):
+            found.records.add(node.name)
+    found.loose = set(_mentioned(tree, names))
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             _read_dict(node, names, found, where)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            made = names.dotted(node.value.func)
+            if made.startswith("interlock.targets.") or made.rpartition(".")[2].removesuffix("()") in known.GATED_MARKS:
+                found.doors |= {_last(target) for target in node.targets}
         elif isinstance(node, ast.Call):
             _read_call(node, names, found, where)
             if id(node) not in inside and (why := _effect_of(node, names)):
@@ -166,22 +197,94 @@ def _function(node: FunctionNode, where: str, names: _Names, *, is_method: bool)
     marks = [(_last(mark.func if isinstance(mark, ast.Call) else mark), mark) for mark in node.decorator_list]
     tool_marks = [mark for name, mark in marks if name in known.TOOL_MARKS]
     every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    own = list(_own(node.body))
+    calls = [inner for inner in own if isinstance(inner, ast.Call)]
+    acting = {names.dotted(call.func): why for call in calls if (why := _effect_of(call, names))}
+    parameters = [one for one in every if one.arg not in ("self", "cls") and not _is_context(one)]
     return Function(
         file=where,
         line=node.lineno,
         name=node.name,
         tool=next((_named(mark) for mark in tool_marks if isinstance(mark, ast.Call)), "") or node.name,
-        parameters=[one.arg for one in every if one.arg not in ("self", "cls") and not _is_context(one)],
+        parameters=[one.arg for one in parameters],
+        types={one.arg: ast.unparse(one.annotation) for one in parameters if one.annotation},
+        fields=_fields(own, {one.arg for one in parameters}),
         is_tool=bool(tool_marks),
         is_gated=any(name in known.GATED_MARKS or name.startswith("stripe_") for name, _ in marks),
         is_async=isinstance(node, ast.AsyncFunctionDef),
         is_method=is_method and bool(node.args.args) and node.args.args[0].arg in ("self", "cls"),
         says=_said(node.decorator_list),
-        why=sorted({why for call in calls if (why := _effect_of(call, names))}),
+        why=sorted(set(acting.values())),
         calls={names.dotted(call.func) for call in calls},
+        acts=set(acting),
+        uses={name for part in node.body for name in _mentioned(part, names)} - {one.arg for one in every},
         gives=_given_back(node),
     )
+
+
+def _own(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """All below, outer ones first; what a function inside does is its own."""
+    waiting = deque(nodes)
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        if not isinstance(node, FunctionNode):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _mentioned(node: ast.AST, names: _Names) -> Iterator[str]:
+    """The names that are mentioned, whole: `shop.pay`, not `shop` as well. What a function inside mentions is its own."""
+    inner: set[int] = set()
+    for one in _own([node]):
+        if isinstance(one, ast.Attribute):
+            inner.add(id(one.value))
+        if isinstance(one, ast.Name | ast.Attribute) and id(one) not in inner and isinstance(one.ctx, ast.Load):
+            yield names.dotted(one)
+
+
+def _fields(own: list[ast.AST], parameters: set[str]) -> dict[str, dict[str, str]]:
+    """What is read of parameters: `order.pi`, `order["pi"]`, `order.get("pi")`. A method that is called on them is no field."""
+    found: dict[str, dict[str, str]] = {}
+    inner: set[int] = set()
+    for node in own:
+        if id(node) in inner:
+            continue
+        steps: list[tuple[str, str]] = []
+        below: ast.AST = node
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            below = node.func.value
+            inner.add(id(node.func))
+            if node.func.attr == "get" and node.args and (name := _text_of(node.args[0])):
+                steps = [(name, f"[{name!r}]")]
+        while isinstance(below, ast.Attribute | ast.Subscript):
+            name = below.attr if isinstance(below, ast.Attribute) else _text_of(below.slice)
+            inner.add(id(below))
+            if not name:
+                break
+            steps.insert(0, (name, f".{name}" if isinstance(below, ast.Attribute) else f"[{name!r}]"))
+            below = below.value
+        if steps and isinstance(below, ast.Name) and below.id in parameters:
+            path = ".".join([below.id, *(name for name, _ in steps)])
+            found.setdefault(below.id, {})[path] = below.id + "".join(code for _, code in steps)
+    return found
+
+
+def _text_of(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _is_weak(call: ast.expr) -> bool:
+    """Whether a call that gates says, for all to see, neither `lookup=` nor `dedupes=`."""
+    if not isinstance(call, ast.Call) or _last(call.func) not in {*known.GATED_MARKS, "Effect", "ToolConfig"}:
+        return False
+    words = {word.arg: word.value for word in call.keywords}
+    if None in words or "lookup" in words or "key" not in words:
+        return False
+    return _is_no(words.get("dedupes"))
+
+
+def _is_no(value: ast.AST | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and not value.value)
 
 
 def _is_context(argument: ast.arg) -> bool:
@@ -229,6 +332,7 @@ def _read_dict(node: ast.Dict, names: _Names, found: Source, where: str) -> None
     for name, value in pairs.items():
         if isinstance(value, ast.Call) and _last(value.func) in ("Effect", "ToolConfig"):
             found.gated.add(str(name))
+            found.weak |= {str(name): f"{where}:{value.lineno}"} if _is_weak(value) else {}
     tools = pairs.get("tools")
     if isinstance(tools, ast.Name):
         tools = names.dicts.get(tools.id)
@@ -238,9 +342,14 @@ def _read_dict(node: ast.Dict, names: _Names, found: Source, where: str) -> None
         how = names.dicts.get(dotted(value)) if isinstance(value, ast.Name | ast.Attribute) else value
         # Many a dict has "tools"; ours says for each of them what its key is.
         if isinstance(key, ast.Constant) and isinstance(how, ast.Dict):
-            options = [option.value for option in how.keys if isinstance(option, ast.Constant)]
+            options = {
+                option.value if isinstance(option, ast.Constant) else None: said
+                for option, said in zip(how.keys, how.values, strict=True)
+            }
             if "key" in options:
                 found.gated.add(str(key.value))
+                if None not in options and "lookup" not in options and _is_no(options.get("dedupes")):
+                    found.weak[str(key.value)] = f"{where}:{key.lineno}"
 
 
 def _read_call(node: ast.Call, names: _Names, found: Source, where: str) -> None:
@@ -253,7 +362,9 @@ def _read_call(node: ast.Call, names: _Names, found: Source, where: str) -> None
         given += node.args[:1]
         given += [word.value for word in node.keywords if word.arg in ("func", "coroutine", "fn", "execute")]
     if called in known.GATED_MARKS:
-        found.gated |= {_last(one) for one in node.args[:1] if isinstance(one, ast.Name | ast.Attribute)}
+        named = {_last(one) for one in node.args[:1] if isinstance(one, ast.Name | ast.Attribute)}
+        found.gated |= named
+        found.weak |= {name: f"{where}:{node.lineno}" for name in named if _is_weak(node.func)}
         return
     says = _said([*maker.args, *(word.value for word in maker.keywords)]) if called in known.TOOL_MAKERS else ""
     if says and _named(maker):

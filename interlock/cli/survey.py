@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from interlock.cli import known
+from interlock.cli.nesting import Ways, place_gates
 from interlock.cli.proposal import Finding, propose
 from interlock.cli.source import Function, Source, read
-from interlock.config import load
+from interlock.config import ToolConfig, load
 from interlock.errors import ConfigurationError
 
 _SKIPPED = {"node_modules", "site-packages", "__pycache__", "build", "dist", "venv", "env"}
@@ -31,10 +32,11 @@ class Survey:
     """What was found.
 
     Attributes:
-        files: how many Python files were read.
+        files: how many Python files were read; those that could not be read are in `unclear`.
         stack: the frameworks that have a wrapper here.
         gated: what is gated already.
         configuration: that of all tools that were found, to start from; it loads as it is. None if no tool was found.
+        remarks: what is gated and could be kept better.
         unclear: what could not be judged, with its place.
     """
 
@@ -43,6 +45,7 @@ class Survey:
     gated: list[str]
     findings: list[Finding]
     configuration: dict[str, Any] | None
+    remarks: list[str]
     unclear: list[str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -59,6 +62,7 @@ def survey(place: Path, *, tests: bool = False) -> Survey:
     """
     sources: list[Source] = []
     gated: set[str] = set()
+    weak: dict[str, str] = {}
     unclear: list[str] = []
     for path in _files(place, tests=tests):
         where = str(path.relative_to(place)) if place.is_dir() else path.name
@@ -71,11 +75,12 @@ def survey(place: Path, *, tests: bool = False) -> Survey:
             elif path.suffix == ".py":
                 sources.append(read(path.read_bytes(), where=where))
             else:
-                gated |= _configured(path, where, unclear)
+                tools = _configured(path, where, unclear)
+                gated |= tools.keys()
+                weak |= {name: where for name, how in tools.items() if how.lookup is None and not how.dedupes}
         except (SyntaxError, ValueError, RecursionError, OSError) as error:
-            sources += [Source([], set(), set(), {}, {}, [])] if path.suffix == ".py" else []
             unclear.append(f"{where}:{getattr(error, 'lineno', None) or 1}: cannot be read: {error}")
-    return _judge(sources, gated, unclear)
+    return _judge(sources, gated, weak, unclear, root=(place if place.is_dir() else place.parent).resolve().name)
 
 
 def _files(place: Path, *, tests: bool) -> Iterator[Path]:
@@ -95,30 +100,30 @@ def _files(place: Path, *, tests: bool) -> Iterator[Path]:
                 yield Path(directory, name)
 
 
-def _configured(path: Path, where: str, unclear: list[str]) -> set[str]:
-    """The tools that a configuration file gates.
+def _configured(path: Path, where: str, unclear: list[str]) -> dict[str, ToolConfig]:
+    """The tools that a configuration file gates, and how.
 
     Raises:
         ValueError: it is no JSON or TOML.
     """
     text = path.read_text("utf-8")
     if "tools" not in text:
-        return set()
+        return {}
     try:
         said = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (ValueError, RecursionError):
-        return set()  # some other tool's file, in a dialect of its own
+        return {}  # some other tool's file, in a dialect of its own
     tools = said.get("tools") if isinstance(said, dict) else None
     if not isinstance(tools, dict) or not any(isinstance(how, dict) and "key" in how for how in tools.values()):
-        return set()
+        return {}
     try:
-        return set(load(path).tools)
+        return dict(load(path).tools)
     except ConfigurationError as error:
         unclear.append(f"{where}: looks like a configuration of the gate, which would refuse it: {error}")
-        return set()
+        return {}
 
 
-def _judge(sources: list[Source], gated: set[str], unclear: list[str]) -> Survey:
+def _judge(sources: list[Source], gated: set[str], weak: dict[str, str], unclear: list[str], *, root: str) -> Survey:
     functions = [function for source in sources for function in source.functions]
     tools: dict[str, str] = {}
     says: dict[str, str] = {}
@@ -126,6 +131,7 @@ def _judge(sources: list[Source], gated: set[str], unclear: list[str]) -> Survey
         gated |= source.gated
         tools |= source.tools
         says |= source.says
+        weak |= source.weak
         unclear += source.unclear
     for function in functions:
         if function.name in tools and not function.is_tool:
@@ -135,16 +141,28 @@ def _judge(sources: list[Source], gated: set[str], unclear: list[str]) -> Survey
             gated.add(function.tool)
     for function in functions:
         function.is_gated = function.is_gated or function.tool in gated or function.name in gated
-    behind = _behind(functions)
+    ways = Ways(sources, functions, root=root)
+    placed = place_gates(functions, ways)
+    gated |= placed.served
+    finders = [function for function in functions if _reads(function) and known.finds(function.name)]
     readers = [function for function in functions if function.is_tool and _reads(function)]
+    records = set().union(*(source.records for source in sources))
     findings = [
-        propose(function, [reader for reader in readers if reader.tool != function.tool])
+        propose(
+            function,
+            [reader for reader in readers if reader.tool != function.tool],
+            finders=[
+                finder for finder in finders if finder is not function and (finder.is_tool or not function.is_tool)
+            ],
+            records=records,
+            notes=placed.notes.get(id(function), []),
+        )
         for function in functions
-        if _acts(function) and id(function) not in behind
+        if _acts(function) and id(function) not in placed.elsewhere
     ]
     findings.sort(key=lambda finding: (finding.file, finding.line))
-    gated |= {f"{function.name} (through what calls it)" for function in functions if id(function) in behind}
     judged = {finding.name for finding in findings} | gated | {reader.tool for reader in readers}
+    judged |= {function.tool for function in functions if id(function) in placed.elsewhere}
     for function in functions:
         if function.is_tool and function.tool not in judged and not function.is_gated:
             unclear.append(
@@ -161,29 +179,26 @@ def _judge(sources: list[Source], gated: set[str], unclear: list[str]) -> Survey
                 f"{name} is gated, and stands in several places ({said}): look whether each goes through the gate"
             )
     stack = sorted(set().union(*(source.stack for source in sources)))
-    return Survey(len(sources), stack, sorted(gated), findings, _configuration(findings), sorted(set(unclear)))
-
-
-def _behind(functions: list[Function]) -> set[int]:
-    """Functions that act, and are called by gated ones alone."""
-    found: set[int] = set()
-    for function in functions:
-        if function.is_gated or function.is_tool or not function.why:
-            continue
-        callers = [
-            other
-            for other in functions
-            if other is not function and any(call.rpartition(".")[2] == function.name for call in other.calls)
-        ]
-        if callers and all(other.is_gated for other in callers):
-            found.add(id(function))
-    return found
+    remarks = [
+        f"{where}: {name} is gated with neither a look-up nor a dedupe key (lookup, dedupes): a crash in the middle of its send ends "
+        "AMBIGUOUS, for a person"
+        for name, where in weak.items()
+    ]
+    return Survey(
+        len(sources),
+        stack,
+        sorted(gated),
+        findings,
+        _configuration(findings),
+        sorted(remarks),
+        sorted(set(unclear)),
+    )
 
 
 def _configuration(findings: list[Finding]) -> dict[str, Any] | None:
     tools: dict[str, Any] = {}
     for finding in findings:
-        if finding.is_tool:
+        if finding.is_tool and not finding.ready_made:
             tools |= json.loads(finding.proposal)["tools"]
     return {"journal": ".interlock", "tools": tools} if tools else None
 

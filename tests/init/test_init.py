@@ -42,7 +42,6 @@ def test_findings(shop: Path, capsys: Any) -> None:
     refund, notify = found["findings"]
     assert refund["key"] == ["order_id"]
     assert (refund["carries"], refund["premises"], refund["lookups"]) == ("reference", ["get_order"], ["find_refund"])
-    assert refund["ready_made"] == "interlock.targets.stripe.stripe_refund"
     assert notify["key"] == ["customer_id"]
     assert notify["tier"].startswith("3")
     assert any(said.startswith("broken.py:1") for said in found["unclear"])
@@ -79,7 +78,7 @@ def test_text(shop: Path, capsys: Any) -> None:
     """Without --json the same is told in words, with the place."""
     assert main(["init", str(shop)]) == 1
     text = capsys.readouterr().out
-    assert "agent.py:18 refund_order: writes to Stripe" in text
+    assert "agent.py:18 refund_order: sends an HTTP request that may write" in text
     assert "Gated already: close_order." in text
 
 
