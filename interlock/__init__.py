@@ -106,5 +106,7 @@ def __getattr__(name: str) -> Any:
         try:
             return version("interlock-gate")
         except PackageNotFoundError:
-            raise AttributeError("interlock is not installed, so it has no version; it only stands on the path") from None
+            raise AttributeError(
+                "interlock is not installed, so it has no version; it only stands on the path"
+            ) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

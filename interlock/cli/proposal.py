@@ -237,16 +237,19 @@ def _use(function: Function, made: str, key: _Key) -> str:
     options = [f"action={action!r}"] if is_payment else []
     options += ["asynchronous=True"] if function.is_async else []
     parameters = [*([] if key.root in function.parameters else [key.root]), *function.parameters]
-    named = key.path.rpartition(".")[2]
+    values = {name: name for name in parameters}
+    for fields in function.fields.values():
+        values |= {_field(path): code for path, code in fields.items()}
+    named = _field(key.path)
     case = {named: key.code}
     about = "" if is_payment and action == "create" else known.CASES[made]
     if about and about not in case:
-        case[about] = about if about in parameters else "..."
+        case[about] = values.get(about, "...")
     given = [f"{{{', '.join(f'{name!r}: {said}' for name, said in case.items())}}}"]
     if not is_payment or action == "create":
-        given.append(f"amount={next((name for name in parameters if 'amount' in name), '...')}")
+        given.append(f"amount={next((code for name, code in values.items() if 'amount' in name), '...')}")
     if made != "stripe_refund" and len(given) > 1:
-        given.append(f"currency={'currency' if 'currency' in parameters else '...'}")
+        given.append(f"currency={values.get('currency', '...')}")
     call = f"{'await ' if function.is_async else ''}{effect}({', '.join(given)})"
     rule = f'lambda case: f"{effect}:{{case[{named!r}]}}"'
     return "\n".join(
@@ -264,6 +267,12 @@ def _use(function: Function, made: str, key: _Key) -> str:
             _RECOVER,
         ]
     )
+
+
+def _field(path: str) -> str:
+    """The last word of a path, as Stripe says it."""
+    last = path.rpartition(".")[2]
+    return "payment_intent" if last == "pi" else last
 
 
 def _def(function: Function) -> str:

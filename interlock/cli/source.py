@@ -200,6 +200,9 @@ def _function(node: FunctionNode, where: str, names: _Names, *, is_method: bool)
     own = list(_own(node.body))
     calls = [inner for inner in own if isinstance(inner, ast.Call)]
     acting = {names.dotted(call.func): why for call in calls if (why := _effect_of(call, names))}
+    # Names of its own, not of a function elsewhere that is called alike.
+    bound = {one.arg for one in every}
+    bound |= {inner.id for inner in own if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
     parameters = [one for one in every if one.arg not in ("self", "cls") and not _is_context(one)]
     return Function(
         file=where,
@@ -215,9 +218,9 @@ def _function(node: FunctionNode, where: str, names: _Names, *, is_method: bool)
         is_method=is_method and bool(node.args.args) and node.args.args[0].arg in ("self", "cls"),
         says=_said(node.decorator_list),
         why=sorted(set(acting.values())),
-        calls={names.dotted(call.func) for call in calls},
+        calls={names.dotted(call.func) for call in calls if dotted(call.func) not in bound},
         acts=set(acting),
-        uses={name for part in node.body for name in _mentioned(part, names)} - {one.arg for one in every},
+        uses={name for part in node.body for name in _mentioned(part, names)} - bound,
         gives=_given_back(node),
     )
 

@@ -243,6 +243,15 @@ def test_a_ready_made_effect_is_all_that_is_proposed(
     names["gate"].close()
 
 
+def test_a_ready_made_effect_is_given_what_the_body_reads(tmp_path: Path, capsys: Any) -> None:
+    """The payment and the amount that the call has now are those of the printed use."""
+    body = "stripe.Refund.create(payment_intent=order.pi, amount=order.amount)"
+    write(tmp_path, "shop.py", f"import stripe\ndef give(order: Order):\n    {body}\n")
+    [finding] = look(tmp_path, capsys)["findings"]
+    assert "refund({'payment_intent': order.pi}, amount=order.amount)" in finding["proposal"]
+    assert "..." not in finding["proposal"]
+
+
 def test_what_goes_through_a_ready_made_effect_is_gated(tmp_path: Path, capsys: Any) -> None:
     """Once the ready-made effect is used as it was printed, the tool that calls it is told as gated, from another file, too."""
     write(
@@ -329,6 +338,15 @@ def test_a_tool_that_calls_a_gated_function_is_not_gated_again(gated: str, tmp_p
     found = look(tmp_path, capsys)
     assert named(found) == ["refund_order"]
     assert any("give" in note and "gated already" in note for note in found["findings"][0]["notes"])
+
+
+def test_a_variable_that_is_called_like_a_gated_function_is_none(tmp_path: Path, capsys: Any) -> None:
+    """A name that a function binds itself is its own: it leads to no gate elsewhere, and hides no finding."""
+    gated = "@gate.effect(key=lambda order_id: order_id, dedupes=True)\ndef give(order_id): ...\n"
+    write(tmp_path, "a.py", gated)
+    write(tmp_path, "b.py", "@tool\ndef send_all(order_id):\n    return [give for give in rows]\n")
+    write(tmp_path, "c.py", "@tool\ndef send_one(order_id):\n    give = row\n    return give(1)\n")
+    assert named(look(tmp_path, capsys)) == ["send_all", "send_one"]
 
 
 def test_a_factory_of_tools_is_not_gated_with_them(tmp_path: Path, capsys: Any) -> None:
