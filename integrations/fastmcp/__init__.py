@@ -7,7 +7,7 @@ from interlock import ConfigurationError
 try:
     from interlock.integrations.fastmcp._adapter import InterlockMiddleware, protect_server
 except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("fastmcp", "mcp", "mcp_types", "jsonschema"):
+    if (error.name or "").partition(".")[0] not in ("fastmcp", "mcp", "mcp_types"):
         raise
     raise ConfigurationError('fastmcp is not installed: pip install "interlock-gate[fastmcp]".') from error
 

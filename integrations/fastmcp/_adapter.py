@@ -20,6 +20,7 @@ from interlock.extend import ToolFailed
 from interlock.integrations.mcp._frame import meta_of
 from interlock.integrations.mcp._gateway import LiveCall
 from interlock.integrations.mcp._inside import InsideServer, dumped, wait_for
+from interlock.integrations.mcp._schema import misfit_of_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,9 @@ class InterlockMiddleware(InsideServer, Middleware):
         async def listed() -> Sequence[Tool]:
             return await server.list_tools(run_middleware=False)
 
-        self._attach(lambda: {tool.name: dumped(tool.to_mcp_tool()) for tool in wait_for(listed)}, ask)
+        self._attach(
+            lambda: {tool.name: dumped(tool.to_mcp_tool()) for tool in wait_for(listed)}, ask, misfit_of_schema
+        )
         return self
 
     async def on_list_tools(self, context: Any, call_next: Any) -> Any:

@@ -8,19 +8,21 @@ from interlock import ConfigurationError
 
 if TYPE_CHECKING:
     from interlock.integrations.mcp._middleware import InterlockMiddleware, protect_server
-
-try:
     from interlock.integrations.mcp.proxy import main
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "jsonschema":
-        raise
-    raise ConfigurationError('MCP is not installed: pip install "interlock-gate[mcp]".') from error
 
 __all__ = ["InterlockMiddleware", "main", "protect_server"]
 
 
 def __getattr__(name: str) -> Any:
-    """The middleware, which needs the official SDK; the proxy over stdio starts faster without it."""
+    """The proxy's command, or the middleware: each is imported when it is asked for, since it needs nothing of the other.
+
+    Raises:
+        ConfigurationError: what it needs is not installed: the official SDK for the middleware, jsonschema for the proxy.
+    """
+    if name == "main":
+        from interlock.integrations.mcp.proxy import main
+
+        return main
     if name not in ("InterlockMiddleware", "protect_server"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

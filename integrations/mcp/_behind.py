@@ -14,6 +14,7 @@ from interlock import ConfigurationError
 from interlock.extend import ToolsConfig
 from interlock.integrations.mcp._frame import RpcError, UpstreamGone, envelope_of, fate_of
 from interlock.integrations.mcp._gateway import Gateway, LiveCall
+from interlock.integrations.mcp._schema import misfit_of_schema
 from interlock.integrations.mcp._upstream import Upstream
 
 
@@ -48,7 +49,7 @@ class Behind:
                 raise ConfigurationError(f"the server {self.command[0]!r} does not list its tools: {error}.") from error
             tools = {str(tool["name"]): tool for tool in listed}
             self._tools = tools
-            self.gateway = Gateway(config, tools=tools, ask=self.ask)
+            self.gateway = Gateway(config, tools=tools, ask=self.ask, misfit=misfit_of_schema)
             await self.gateway.gate.arecover()  # which logs what it came to
         finally:
             # Before the client's process is started: not every server can run twice at the same time.

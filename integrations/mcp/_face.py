@@ -1,15 +1,13 @@
-"""The face of a gated tool: what `tools/list` shows of it, and which arguments fit it.
+"""The face of a gated tool: what `tools/list` shows of it, and which arguments it takes.
 
 Owns the note for the model, and that it does not see the argument that the gate fills in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import jsonschema  # type: ignore[import-untyped]
 
 from interlock.extend import Parameters, ToolConfig, ToolGate, without_argument
 
@@ -55,22 +53,22 @@ class Face:
         shown["_meta"] = {**(tool.get("_meta") or {}), GATED: {"key": list(self.key), "tier": self.tier}}
         return shown
 
-    def problem_of(self, arguments: Any) -> str:
-        """Why arguments do not fit, for the model; empty if they do. A server would say so too, but not that it did nothing."""
+    def problem_of(self, arguments: Any, misfit: Misfit) -> str:
+        """Why arguments cannot be taken, for the model; empty if they can. A server would say so too, but not that it did nothing.
+
+        Args:
+            arguments: as the client gave them.
+            misfit: says why arguments that the tool has do not fit it.
+        """
         if not isinstance(arguments, Mapping):
             return "the arguments are no object; give them by name."
         given = {name: value for name, value in arguments.items() if name != self.own_argument}
         unknown = Parameters.of_schema(self.schema).problem_of(self.name, given)
-        if unknown:
-            return unknown
-        try:
-            found = next(iter(jsonschema.Draft202012Validator(self.schema).iter_errors(given)), None)
-        except Exception:  # noqa: BLE001 - a schema that is no schema judges nothing; the server itself will
-            return ""
-        if found is None:
-            return ""
-        place = ".".join(map(str, found.absolute_path))
-        return f"{place}: {found.message}." if place else f"{found.message}."
+        return unknown or misfit(self, given)
+
+
+Misfit = Callable[[Face, Mapping[str, Any]], str]
+"""Why the arguments of a call, without the gate's own, do not fit a tool, in a sentence for the model; empty if they do."""
 
 
 def face_of(name: str, gate: ToolGate, tool: Mapping[str, Any]) -> Face:

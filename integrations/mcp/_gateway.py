@@ -15,7 +15,7 @@ from typing import Any
 
 from interlock import JournalError, NotSent, Reason
 from interlock.extend import Answer, Parameters, ToolGate, ToolsConfig
-from interlock.integrations.mcp._face import Face, face_of
+from interlock.integrations.mcp._face import Face, Misfit, face_of
 from interlock.integrations.mcp._frame import as_given, asks_for_input, data_of, is_modern, kept_of, told, value_of
 
 log = logging.getLogger("interlock")
@@ -84,6 +84,7 @@ class Gateway:
         config: which tools are gated and how.
         tools: of the server, as `tools/list` has them, by name.
         ask: runs a tool where there is no client: in recovery.
+        misfit: says why arguments do not fit a tool.
         journal: instead of the one that the configuration names.
 
     Attributes:
@@ -96,9 +97,16 @@ class Gateway:
     """
 
     def __init__(
-        self, config: ToolsConfig | Any, *, tools: Mapping[str, Mapping[str, Any]], ask: Ask, journal: Any = None
+        self,
+        config: ToolsConfig | Any,
+        *,
+        tools: Mapping[str, Mapping[str, Any]],
+        ask: Ask,
+        misfit: Misfit,
+        journal: Any = None,
     ) -> None:
         self._ask_alone = ask
+        self._misfit = misfit
         self._paused: dict[str, tuple[LiveCall, asyncio.Task[Answer]]] = {}
         self.gate = ToolGate(
             config,
@@ -132,7 +140,7 @@ class Gateway:
         """
         params, modern = live.params, is_modern(live.params)
         given: Any = {} if params.get("arguments") is None else params["arguments"]
-        problem = self.faces[live.tool].problem_of(given)
+        problem = self.faces[live.tool].problem_of(given, self._misfit)
         if "task" in params:
             problem = "it cannot run as a task here; call it without one."
         if problem:

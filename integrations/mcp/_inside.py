@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock import ConfigurationError
 from interlock.extend import Recoverable, ToolGate, load
+from interlock.integrations.mcp._face import Misfit
 from interlock.integrations.mcp._gateway import Ask, Gateway
 
 if TYPE_CHECKING:
@@ -51,10 +52,10 @@ class InsideServer(Recoverable):
         if self._gateway is not None:
             self._gateway.gate.close()
 
-    def _attach(self, tools: Callable[[], Mapping[str, Mapping[str, Any]]], ask: Ask) -> None:
+    def _attach(self, tools: Callable[[], Mapping[str, Mapping[str, Any]]], ask: Ask, misfit: Misfit) -> None:
         if self._gateway is not None:
             raise ConfigurationError("this middleware is attached to a server already.")
-        self._gateway = Gateway(self._config, tools=tools(), ask=ask, journal=self._journal)
+        self._gateway = Gateway(self._config, tools=tools(), ask=ask, misfit=misfit, journal=self._journal)
 
     def _attached(self) -> Gateway:
         if self._gateway is None:

@@ -6,16 +6,18 @@ Owns the translation between the SDK's context of a request and the gateway's `L
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel, ValidationError
 
 from interlock import ConfigurationError
 from interlock.extend import ToolFailed
-from interlock.integrations.mcp._face import show_tools
+from interlock.integrations.mcp._face import Face, show_tools
 from interlock.integrations.mcp._frame import RpcError, envelope_of, fate_of, is_modern, meta_of, told
 from interlock.integrations.mcp._gateway import LiveCall
 from interlock.integrations.mcp._inside import InsideServer, dumped, wait_for
@@ -62,7 +64,11 @@ class InterlockMiddleware(InsideServer):
             except ToolError as error:
                 raise ToolFailed(str(error)) from error
 
-        self._attach(lambda: {tool.name: dumped(tool) for tool in wait_for(server.list_tools)}, ask)
+        def misfit(face: Face, given: Mapping[str, Any]) -> str:
+            tool = server._tool_manager.get_tool(face.name)
+            return "" if tool is None else misfit_of_model(tool.fn_metadata.arg_model, face, given)
+
+        self._attach(lambda: {tool.name: dumped(tool) for tool in wait_for(server.list_tools)}, ask, misfit)
         return self
 
     async def __call__(self, ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -90,6 +96,23 @@ class InterlockMiddleware(InsideServer):
         live = LiveCall(tool=str(params["name"]), send=request, ask=ask, params=params)
         evidence = {"request_id": ctx.request_id, "progress_token": meta_of(params).get("progressToken")}
         return await self._gateway.call(live, evidence)
+
+
+def misfit_of_model(model: type[BaseModel], face: Face, given: Mapping[str, Any]) -> str:
+    """Why arguments do not fit the model by which the SDK's own tool reads them; empty if they do.
+
+    As strictly as the tool's schema: in a text the SDK would find a number, and the same request would stand in two forms.
+    """
+    try:
+        model.model_validate_json(json.dumps(dict(given)), strict=True)
+    except ValidationError as error:
+        for found in error.errors(include_url=False, include_input=False, include_context=False):
+            if found["loc"][:1] != (face.own_argument,):  # which the gate fills in
+                place = ".".join(map(str, found["loc"]))
+                return f"{place}: {found['msg']}." if place else f"{found['msg']}."
+    except Exception:  # noqa: BLE001 - a validator that fails judges nothing; the tool itself will
+        return ""
+    return ""
 
 
 def protect_server(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,7 @@ import interlock.integrations.fastmcp as for_fastmcp
 import interlock.integrations.mcp as for_sdk
 from interlock.errors import ConfigurationError
 from interlock.extend import Effect, Parameters
+from interlock.rules.canonical import derive_id
 from interlock.settlement import Settlement
 from interlock.testing.driver import Place, gating
 
@@ -310,6 +314,91 @@ def test_an_argument_that_the_tool_does_not_have_is_the_models_to_leave_out(
     assert ask(server, {**REFUND, "urgency": "high"}).is_error is True
     assert ask(server, {**REFUND, "reference": "made up"}).is_error is False, "the gate's own is dropped, as ever"
     assert len(place.service.refunds("881")) == 1
+
+
+MISFITS = [
+    ({"order_id": "881", "amount": "twenty"}, "amount"),
+    ({"order_id": "881", "amount": "20"}, "amount"),
+    ({"order_id": 881, "amount": 20}, "order_id"),
+    ({"order_id": "881", "amount": 20.5}, "amount"),
+    ({"order_id": "881", "amount": None}, "amount"),
+    ({"order_id": "881"}, "amount"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "named"), MISFITS, ids=lambda value: str(value))
+@pytest.mark.parametrize("make", [sdk_server, fastmcp_server])
+def test_arguments_that_do_not_fit_name_no_request(
+    make: Any, arguments: Any, named: str, place: Place, closing: list[Any]
+) -> None:
+    """What a tool's own types rule out, also what the SDK would have read as a number, is told before anything is on the record."""
+    server = make(place)
+    protect = for_sdk.protect_server if make is sdk_server else for_fastmcp.protect_server
+    gate = protect(server, place.config, journal=place.journal)
+    closing.append(gate)
+    ask = call if make is sdk_server else call_fastmcp
+    told = ask(server, arguments)
+    assert told.is_error is True
+    assert named in told.content[0].text
+    assert "Nothing was sent" in told.content[0].text
+    assert place.service.arrivals("881") == 0
+    assert not gate.gate.interlock.journal.load(derive_id("create_refund", "881")).entries
+    assert ask(server, REFUND).is_error is False
+
+
+def test_what_the_gate_fills_in_is_not_missed(place: Place, closing: list[Any]) -> None:
+    """The argument that carries the key is no misfit when it is absent, though the tool must have it; nor is a text that says a date."""
+    server: MCPServer[Any] = MCPServer("payments")
+    for name in ("get_order", "find_refund"):
+        server.tool()(place.functions[name])
+
+    @server.tool()
+    async def create_refund(reference: str, order_id: str, amount: int, due: dt.date | None = None) -> Any:
+        """Refund an order."""
+        return await place.service.acreate_refund(order_id, amount, reference)
+
+    closing.append(for_sdk.protect_server(server, place.config, journal=place.journal))
+    assert call(server, {**REFUND, "due": "2026-02-30"}).is_error is True
+    assert place.service.arrivals("881") == 0
+    assert call(server, {**REFUND, "due": "2026-02-28"}).is_error is False
+    assert len(place.service.refunds("881")) == 1
+
+
+def test_a_middleware_needs_nothing_of_the_proxy(tmp_path: Path) -> None:
+    """A server with the gate inside imports neither jsonschema nor the proxy; the proxy without jsonschema says what to install."""
+    code = """
+import asyncio, sys
+sys.modules["jsonschema"] = None
+from mcp.server.mcpserver import MCPServer
+from mcp.client import Client
+from interlock.integrations.mcp import protect_server
+server = MCPServer("payments")
+sent = []
+@server.tool(structured_output=False)
+def pay(order_id: str, amount: int) -> str:
+    sent.append(order_id)
+    return "paid"
+gate = protect_server(server, {"tools": {"pay": {"key": ["order_id"]}}}, journal=sys.argv[1])
+asyncio.run(gate.arecover())
+async def go():
+    async with Client(server) as client:
+        return [(await client.call_tool("pay", {"order_id": "1", "amount": amount})).is_error for amount in ("x", 5)]
+assert asyncio.run(go()) == [True, False] and sent == ["1"]
+print(sorted(name for name in sys.modules if name in ("argparse", "queue") or name.startswith("interlock.integrations.mcp.")))
+from interlock.errors import ConfigurationError
+try:
+    from interlock.mcp_proxy import main
+except ConfigurationError as error:
+    print(error)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "journal")], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    loaded, told = ended.stdout.splitlines()
+    for module in ("_schema", "proxy", "_behind", "_stdio", "_upstream"):
+        assert f"interlock.integrations.mcp.{module}'" not in loaded
+    assert 'pip install "interlock-gate[mcp]"' in told
 
 
 OPEN = {"type": "object", "properties": {"a": {}}}
