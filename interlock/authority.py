@@ -89,6 +89,11 @@ class Permission(NamedTuple):
         return self.allowed
 
 
+def cap_of(approval: str) -> str:
+    """The key of the budget that is an approval's amount."""
+    return f"approval:{approval}"
+
+
 def permission_of(answer: Any, *, amount_minor: int | None, now: datetime, currency: str = "") -> Permission:
     """Whether an approval permits an amount now.
 
@@ -124,6 +129,6 @@ def permission_of(answer: Any, *, amount_minor: int | None, now: datetime, curre
         why = f"{whose} covers {answer.amount_minor}, not {asked} (in the currency's smallest unit)."
     else:
         takes = answer.amount_minor is not None and amount_minor
-        cap = Budget(f"approval:{answer.id}", answer.amount_minor or 0, abs(amount_minor or 0)) if takes else None
+        cap = Budget(cap_of(answer.id), answer.amount_minor or 0, abs(amount_minor or 0)) if takes else None
         return Permission(True, approval=answer.id, budgets=() if cap is None else (cap,))
     return Permission(False, why, answer.id)

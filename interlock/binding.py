@@ -106,16 +106,29 @@ class Binding:
         """The arguments of a call that are no payload."""
         return {name: given[name] for name in self._ignored if name in given} if self._ignored else {}
 
-    def arguments(self, payload: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
-        """The function's arguments: from the record, and those that are no payload from the call or from `context=`."""
+    def arguments(
+        self, payload: Mapping[str, Any], live: Mapping[str, Any], *, has_landed: bool = False
+    ) -> dict[str, Any]:
+        """The function's arguments: from the record, and those that are no payload from the call or from `context=`.
+
+        Args:
+            payload: the record.
+            live: what the call brought beside it.
+            has_landed: they are only looked at, of an effect that is over: what the function no longer takes is left out.
+
+        Raises:
+            ConfigurationError: the record holds an argument that the function does not take, or lacks one that it needs.
+        """
         annotations = self._annotations
         arguments = {
             name: value if type(value) in SCALARS else decode(value, annotations.get(name))
             for name, value in payload.items()
-            if name in self._names
+            if name in self.names
         }
+        if len(arguments) != len(payload) and not has_landed:
+            self.check_names(payload)
         for name in self._ignored:
-            if name in live:
+            if name in live and name not in payload:
                 arguments[name] = live[name]
         if len(arguments) == len(self.names):
             return arguments
@@ -133,6 +146,21 @@ class Binding:
                         "The function changed since this effect was recorded: give it a default."
                     )
         return arguments
+
+    def check_names(self, payload: Mapping[str, Any]) -> None:
+        """That the function takes every argument on the record: to leave one out would make another request of it.
+
+        Raises:
+            ConfigurationError: it does not.
+        """
+        unknown = [name for name in payload if name not in self.names]
+        if unknown:
+            listed = ", ".join(map(repr, unknown))
+            raise ConfigurationError(
+                f"effect {self.effect!r}: the record holds {listed}, and the function takes {', '.join(self.names) or 'nothing'}. It "
+                "changed since this was recorded, and without what it no longer takes, another request would be sent. Let it take that "
+                "again, with a default, until what is open is settled."
+            )
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, defaults filled in.

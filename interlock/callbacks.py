@@ -77,6 +77,10 @@ class Callback:
         self._optional = tuple(name for name in names if name not in required)
         self._takes_all = takes_all
 
+    def takes(self, name: str) -> bool:
+        """Whether it is given this argument."""
+        return self._takes_all or name in self.required or name in self._optional
+
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
         """Call it with what it names out of `arguments`."""
         if self._takes_all:

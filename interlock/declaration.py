@@ -89,7 +89,7 @@ def expectations(declared: Declaration, effect: str, *, arguments: tuple[str, ..
     return conditions
 
 
-def capabilities(declared: Declaration, effect: str, *, takes_key: bool) -> Capabilities:
+def capabilities(declared: Declaration, effect: str, *, takes_key: bool, looks_up_by_key: bool = True) -> Capabilities:
     """What the service can do, as declared."""
     if declared.dedupes not in (True, False):
         raise ConfigurationError(f"effect {effect!r}: dedupes= is {declared.dedupes!r}; say True or False.")
@@ -132,6 +132,8 @@ def capabilities(declared: Declaration, effect: str, *, takes_key: bool) -> Capa
         lookup_lag_s=seconds("lookup_lag", declared.lookup_lag, effect),
         settle_after_s=settle_after_s,
         timeout_s=timeout_s,
+        passes_key=takes_key,
+        looks_up_by_key=looks_up_by_key,
     )
 
 

@@ -40,7 +40,17 @@ from interlock.ports import Target, Verdict, WatchFor
 from interlock.rules.budgets import Budget, several
 from interlock.rules.canonical import derive_id, digest
 from interlock.rules.premises import Condition
-from interlock.rules.values import by_value, decode_result, encode, encode_result, is_text, raised_in, storable, text_of
+from interlock.rules.values import (
+    by_value,
+    decode_result,
+    encode,
+    encode_result,
+    is_text,
+    raised_in,
+    storable,
+    text_of,
+    words_of,
+)
 from interlock.settlement import Settlement
 
 if TYPE_CHECKING:
@@ -119,7 +129,13 @@ class EffectFunction(Generic[A]):
         self.has_budget = declared.budget is not None
         self._conditions: Mapping[str, Condition] = expectations(declared, name, arguments=names)
         self._conditions_take = any(condition.takes for condition in self._conditions.values())
-        self.capabilities = capabilities(declared, name, takes_key=self._binding.takes_key)
+        lookup = self._callbacks.get("lookup")
+        self.capabilities = capabilities(
+            declared,
+            name,
+            takes_key=self._binding.takes_key,
+            looks_up_by_key=lookup is not None and lookup.takes(KEY_ARGUMENT),
+        )
         self._rejected_on = exceptions("rejected_on", declared.rejected_on, self.name)
         self._not_sent_on = exceptions("not_sent_on", declared.not_sent_on, self.name)
         self._in_use_on = exceptions("in_use_on", declared.in_use_on, self.name)
@@ -263,7 +279,7 @@ class EffectFunction(Generic[A]):
         """A proposal that came from outside: a copy of its own, so that nobody can change it any more.
 
         Raises:
-            BadInput: it was edited since it was made.
+            BadInput: it was edited since it was made, or made for a function that takes other arguments.
         """
         if derive_id(proposal.effect, proposal.key) != proposal.effect_id:
             raise BadInput(
@@ -275,6 +291,10 @@ class EffectFunction(Generic[A]):
                 f"the proposal of {proposal.effect!r} {proposal.key!r} was edited since it was made: its arguments are not those of its "
                 "digest. Nothing was sent. Make a new proposal."
             )
+        try:
+            self._binding.check_names(payload)
+        except ConfigurationError as error:
+            raise BadInput(f"{error} Nothing was sent. Make a new proposal.") from None
         return proposal._replace(payload=payload, seen=copy.deepcopy(proposal.seen))
 
     def is_async(self, role: str) -> bool:
@@ -350,9 +370,9 @@ class EffectFunction(Generic[A]):
     def classify(self, error: BaseException) -> tuple[Verdict, str]:
         """What an exception says about whether the effect landed."""
         if isinstance(error, Rejected):
-            return Verdict.REJECTED, storable(str(error.reason)) or "rejected"
+            return Verdict.REJECTED, _reason(error) or "rejected"
         if isinstance(error, NotSent):
-            return Verdict.NOT_SENT, storable(str(error.reason)) or "not_sent"
+            return Verdict.NOT_SENT, _reason(error) or "not_sent"
         if isinstance(error, Unanswered):
             return Verdict.UNKNOWN, "unanswered"
         if self._classify is not None:
@@ -512,7 +532,7 @@ class EffectFunction(Generic[A]):
         return callback
 
     def _with_result(self, payload: Mapping[str, Any], idempotency_key: str, written: Any) -> dict[str, Any]:
-        arguments = self._binding.arguments(payload, {})
+        arguments = self._binding.arguments(payload, {}, has_landed=True)
         return {**arguments, KEY_ARGUMENT: idempotency_key, RESULT_ARGUMENT: self.decode_value(written)}
 
     def _settled(self, given: Any) -> Settlement | None:
@@ -602,17 +622,25 @@ class EffectFunction(Generic[A]):
 
     def _unreadable(self, error: Exception) -> Exception:
         if isinstance(error, PremiseUnreadable):
-            return PremiseUnreadable(str(error))  # it says it already
+            return PremiseUnreadable(words_of(error))  # it says it already
         return PremiseUnreadable(
             f"effect {self.name!r}: premises= raised {text_of(error)}. Nothing was sent; ask again when they can be read."
         )
 
     def _unclear(self, error: Exception) -> Exception:
         if isinstance(error, AuthorityUnclear):
-            return AuthorityUnclear(str(error))  # it says it already
+            return AuthorityUnclear(words_of(error))  # it says it already
         return AuthorityUnclear(
             f"effect {self.name!r}: allowed= raised {text_of(error)}. Nothing was sent; ask again when it can be read."
         )
+
+
+def _reason(error: NotSent | Rejected) -> str:
+    """The code that follows `FAILED:`; a subclass may lack it, and what that says stands all the same."""
+    try:
+        return storable(str(error.reason))
+    except Exception:  # noqa: BLE001 - a broken reason must not hide what the exception says
+        return ""
 
 
 class BoundEffect:

@@ -71,6 +71,8 @@ RECOVER_AT_ONCE = 16
 
 Answer = Landed | NotLanded | Unclear
 
+NOT_STARTED = NotLanded(Verdict.NOT_SENT, "not_started", "the call ended before anything was sent")
+
 
 class Runner:
     """Runs protocol generators over one journal and one clock.
@@ -255,6 +257,19 @@ class Runner:
                 case Append(current, drafts):
                     reply = self.journal.append(current, drafts)
 
+    def record_not_sent(self, history: History) -> bool:
+        """Write that a call ended between its dispatch and its send. What cannot be written now is for a recovery to judge."""
+        try:
+            return self.record_late(history, NOT_STARTED)
+        except Exception as error:  # noqa: BLE001 - the call ends as it does
+            log.error("effect %s was not sent, and that could not be recorded: %s", history.effect_id, text_of(error))
+            return False
+
+    def written_unheard(self, write: asyncio.Task[History | OverLimit | None]) -> None:
+        """A dispatch was written when its call was gone."""
+        if not write.cancelled() and write.exception() is None and isinstance(claimed := write.result(), History):
+            self.record_not_sent(claimed)
+
     def adopt(self, task: Future[Answer] | asyncio.Task[Answer], history: History) -> None:
         """A send that nobody waits for any more: its claim stays with it until it has ended, and its answer counts."""
         self._running.add(task)
@@ -266,7 +281,7 @@ class Runner:
             # A future that could be cancelled had no thread yet: nothing has left. A task may have sent before it was cancelled.
             in_flight = not (isinstance(task, Future) and task.cancelled())
             try:
-                answer = None if task.cancelled() else task.result()
+                answer = (None if in_flight else NOT_STARTED) if task.cancelled() else task.result()
                 if isinstance(answer, Landed | NotLanded):
                     answered = self.record_late(history, answer)
             except BaseException as error:
@@ -363,9 +378,14 @@ class _Call:
         """The run is over, one way or another: a send that it still holds has ended, and its answer is not on the journal."""
         place, self._claim = self._claim, None
         if place is not None:
-            if self._landed is not None and self._claimed is not None:
-                self.runner.keep_unrecorded(self._claimed, self._landed)
-            self.runner.journal.end_send(*place, answered=False, in_flight=self._sent)
+            answered = False
+            try:
+                if self._claimed is not None and self._landed is not None:
+                    self.runner.keep_unrecorded(self._claimed, self._landed)
+                elif self._claimed is not None and not self._sent:
+                    answered = self.runner.record_not_sent(self._claimed)
+            finally:
+                self.runner.journal.end_send(*place, answered=answered, in_flight=self._sent)
 
     def _maybe_crash(self, when: str, kind: type) -> None:
         if self._crash_at == f"{when}_{STEP_NAMES[kind]}":
@@ -379,6 +399,7 @@ class _Call:
         effect_id, entries = step.history
         n = len(entries) + len(step.drafts) - 1
         self._sent = False
+        self._claimed = None
         self.runner.journal.begin_send(effect_id, n)
         # Only now: where that refused there is no send to end, and another call may be sending at the same place.
         self._claim = effect_id, n
@@ -535,7 +556,12 @@ class _Call:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
-                await asyncio.wait({task})
+                try:
+                    await asyncio.wait({task})
+                except asyncio.CancelledError:  # once more: it goes on without this call, which sends nothing
+                    if type(step) is Dispatch:
+                        task.add_done_callback(self.runner.written_unheard)
+                    raise
             if not task.cancelled() and task.exception() is None:
                 note = self._note_append if type(step) is Append else self._note_dispatch
                 note(task.result())

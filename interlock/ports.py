@@ -108,6 +108,8 @@ class Capabilities(NamedTuple):
         lookup_lag_s: how long after a send a look-up may still miss it, in seconds.
         settle_after_s: once the sender is known gone, how long its last request may still be on its way, in seconds.
         timeout_s: the longest a send may take, in seconds; with `settle_after_s`, the margin kept at the end of the window.
+        passes_key: the service gets the idempotency key.
+        looks_up_by_key: the look-up asks for that key.
     """
 
     dedupes: bool
@@ -116,6 +118,8 @@ class Capabilities(NamedTuple):
     lookup_lag_s: float
     settle_after_s: float
     timeout_s: float
+    passes_key: bool = True
+    looks_up_by_key: bool = True
 
     @property
     def tier(self) -> int:

@@ -53,7 +53,8 @@ class GatedTool:
         _known(name, "", tools)
         self.tool = tools[name]
         self.binds = None if how.binds is None else _paths(name, how.binds)
-        if how.idempotency_argument is None and not takes_key(self.tool):
+        self.passes_key = how.idempotency_argument is not None or takes_key(self.tool)
+        if not self.passes_key:
             if how.dedupes:
                 raise ConfigurationError(
                     f"tool {name!r}: dedupes says that the service drops a second request with the same key, but nothing carries the key "
@@ -84,6 +85,7 @@ class GatedTool:
             binds=None if self.binds is None else ("arguments",),
             **self.options,
         )(self._function())
+        self.effect.capabilities = self.effect.capabilities._replace(passes_key=self.passes_key)
 
     def given(
         self,

@@ -76,6 +76,7 @@ class Prepared(NamedTuple):
         releases: (budget key, amount) of each reservation that this write ends. Stored with the entries, or not at all.
         reserves: likewise those that it begins, with or without a guard: what landed after all holds its budget, room or not.
         key: business key of the effect, to name it as a holder.
+        held: what it held before this write, by budget key; no guard counts that against it.
     """
 
     effect_id: str
@@ -88,6 +89,7 @@ class Prepared(NamedTuple):
     releases: tuple[tuple[str, int], ...] = ()
     reserves: tuple[tuple[str, int], ...] = ()
     key: str = ""
+    held: Mapping[str, int] = {}
 
 
 WATCHING = frozenset({Kind.COMMITTED, *STATE_OF})
@@ -520,7 +522,7 @@ class Journal(abc.ABC):
         after = (*history.entries, *prepared.entries)
         was, now = reserved(history.entries), reserved(after)
         last = prepared.entries[-1]
-        begun = asked(last.data) if last.kind is Kind.DISPATCHED and now != was else {}
+        begun = asked(last.data) if last.kind is Kind.DISPATCHED else {}
         guarded = {guard.data["key"]: guard.data["amount"] for guard in prepared.guards if guard.kind == BUDGET}
         if begun != guarded:
             raise BadInput(
@@ -532,4 +534,5 @@ class Journal(abc.ABC):
             releases=tuple((budget, amount) for budget, amount in was.items() if now.get(budget) != amount),
             reserves=tuple((budget, amount) for budget, amount in now.items() if was.get(budget) != amount),
             key=key,
+            held=was,
         )

@@ -30,8 +30,9 @@ _TAKE = "INSERT INTO reservations (budget, amount, effect_id, name, key) VALUES 
 _GIVE_BACK = "DELETE FROM reservations WHERE budget = ? AND amount = ? AND effect_id = ?"
 _ADD = "INSERT INTO budgets (budget, held) VALUES (?, ?) ON CONFLICT (budget) DO UPDATE SET held = held + excluded.held"
 _DROP = "DELETE FROM budgets WHERE budget = ? AND held = 0"
-_HOLDERS = "SELECT name, key, amount FROM reservations WHERE budget = ? ORDER BY amount DESC, effect_id LIMIT ?"
-_COUNT = "SELECT count(*) FROM reservations WHERE budget = ?"
+_HOLDERS = "SELECT name, key, amount FROM reservations WHERE budget = ? AND effect_id != ? ORDER BY amount DESC, effect_id LIMIT ?"
+_COUNT = "SELECT count(*) FROM reservations WHERE budget = ? AND effect_id != ?"
+_HOLDS = "SELECT 1 FROM reservations WHERE budget = ? AND amount = ? AND effect_id = ?"
 
 
 def has_to_do(prepared: Prepared) -> bool:
@@ -56,9 +57,12 @@ def reserve(execute: Execute, prepared: Prepared) -> Denied | None:
         budget, limit, amount = guard.data["key"], guard.data["limit"], guard.data["amount"]
         row = execute(_HELD, (budget,)).fetchone()
         held = row[0] if row is not None else 0
+        own = prepared.held.get(budget)
+        if own is not None and execute(_HOLDS, (budget, own, prepared.effect_id)).fetchone() is not None:
+            held -= own
         if not has_room(limit=limit, amount=amount, held=held):
-            holders = tuple(Holder(*row) for row in execute(_HOLDERS, (budget, HOLDERS_TOLD)))
-            (count,) = execute(_COUNT, (budget,)).fetchone()
+            holders = tuple(Holder(*row) for row in execute(_HOLDERS, (budget, prepared.effect_id, HOLDERS_TOLD)))
+            (count,) = execute(_COUNT, (budget, prepared.effect_id)).fetchone()
             shortfalls.append(Shortfall(budget, limit, amount, held, holders, count - len(holders)))
     if shortfalls:
         return Denied(shortfalls)

@@ -12,6 +12,7 @@ waits by itself, and nothing but this package orders those things.
     _submit, _recover    the order: from a proposal, and from an effect that was left dispatched
     _answer              from the answer to a send to the record
     _outcome, _time      what a history stands for; what the clocks say
+    _declared            what was declared of the service when an effect was sent, and what counts of it now
     _step                the words: steps, and what answers them
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from interlock.protocol._answer import late_answer
 from interlock.protocol._outcome import outcome_of, settled_as
-from interlock.protocol._recover import ABSENT, recover_one
+from interlock.protocol._recover import recover_one
 from interlock.protocol._step import (
     CRASH_POINTS,
     STEP_NAMES,
@@ -47,7 +48,6 @@ from interlock.protocol._submit import submit
 from interlock.protocol._time import PAUSE_S, POLL_S, Patience, rfc3339, watched
 
 __all__ = [
-    "ABSENT",
     "CRASH_POINTS",
     "PAUSE_S",
     "POLL_S",

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple
 
-from interlock.authority import Permission
-from interlock.effects import Draft, History, Kind
+from interlock.authority import Permission, cap_of
+from interlock.effects import Draft, Entry, History, Kind
 from interlock.errors import BadInput, CallbackFailed
+from interlock.journal import BUDGET, Guard
 from interlock.outcomes import Outcome, Reason, Via
 from interlock.ports import Capabilities, Clock, Liveness, Target, Verdict, WatchFor
 from interlock.protocol._answer import conclude, dispatches
+from interlock.protocol._declared import in_force
 from interlock.protocol._outcome import changes_of, outcome_from, waiting
 from interlock.protocol._step import (
     Append,
@@ -23,6 +25,7 @@ from interlock.protocol._step import (
     Load,
     LookUp,
     NotLanded,
+    OverLimit,
     Probe,
     ReadFacts,
     Run,
@@ -34,25 +37,24 @@ from interlock.protocol._step import (
     Wait,
 )
 from interlock.protocol._time import (
+    CHECKS_AT_MOST,
     HELD_UP,
     SHORTEST_PAUSE_S,
     Patience,
     deadline_left_s,
     dispatched_draft,
     is_held_up,
+    is_too_old,
     is_within_window,
     rfc3339,
     untrusted_s,
     watched,
 )
-from interlock.rules.lifecycle import State, fold
+from interlock.rules.budgets import Budget
+from interlock.rules.lifecycle import ABSENT, Request, State, fold, uncertain
 from interlock.rules.premises import Judgement, judge
 from interlock.rules.recovery import Action, Checks, Found, Resend, decide
-from interlock.rules.values import storable
-
-ABSENT = "absent"
-"""The reason of an effect that failed because a trusted look-up did not find it: nobody said no to it."""
-
+from interlock.rules.values import storable, words_of
 
 _WHY_NOT_AGAIN: Mapping[Checks, str] = {
     Checks.HOLD: "",
@@ -87,7 +89,9 @@ def recover_one(
     **Durable when** this returns: an outcome other than IN_FLIGHT stands on the journal.
     **If the process dies** meanwhile, the next recovery finds the effect DISPATCHED again and starts over.
     """
-    capabilities = target.capabilities
+    declared = target.capabilities
+    checked = 0
+    no_room = ""
     own = len(history.entries) - 1  # where `resend` is not NONE, the dispatch that it speaks of
     if pause_s:
         yield Wait(max(pause_s, SHORTEST_PAUSE_S))
@@ -110,18 +114,27 @@ def recover_one(
             return waiting(history, state, Reason.RACE_LOST, detail=detail)
 
         payload, key = state.proposed["payload"], dispatch.data["key"]
+        force = in_force(history, key, declared)
+        capabilities = force.capabilities
         dedupes_now = is_within_window(state, capabilities, clock)
+        request = Request(payload, state.proposed["digest"], key)
+        # Requests of earlier decisions that were only ever found to be absent. Their keys are others, so no resend is dropped for them.
+        earlier = [one for one in uncertain(history) if (one.key, one.digest) != (request.key, request.digest)]
         asked: _Asked | None = None
-        if capabilities.can_look_up and not (dedupes_now and resend is Resend.NONE):
-            asked = yield from _ask(history, sighting, capabilities, clock, payload, key)
+        if capabilities.can_look_up and (earlier or not (dedupes_now and resend is Resend.NONE)):
+            asked = yield from _ask(history, sighting, capabilities, clock, request, earlier, unseen=force.unseen)
         checks, recheck, judgement = Checks.UNREADABLE, dict[str, Any](), None
-        if asked is None or asked.found in (Found.FOUND, Found.ABSENT):
+        shared: tuple[Budget, ...] | None = None
+        checked_at_s = clock.uptime().seconds
+        if asked is None or asked.found in (Found.FOUND, Found.ABSENT, Found.UNSEEN):
             # The re-check comes last before an act, so that what it read is as fresh as it can be.
-            checks, recheck, judgement, there = yield from _recheck(state, target, payload, key)
+            checks, recheck, judgement, there, shared = yield from _recheck(state, target, payload, key)
+            if no_room and checks is Checks.HOLD:
+                checks, recheck = Checks.LEASE, {**recheck, "why": no_room}
             if there is not None:
                 asked = _asked_of(there)
             if asked is None and capabilities.can_look_up and checks is not Checks.HOLD:
-                asked = yield from _ask(history, sighting, capabilities, clock, payload, key)
+                asked = yield from _ask(history, sighting, capabilities, clock, request, earlier, unseen=force.unseen)
         action = decide(
             dedupes=capabilities.dedupes,
             window_open=dedupes_now,
@@ -149,7 +162,7 @@ def recover_one(
                 extra["evidence"] = asked.evidence
                 detail = asked.failed or detail
             else:
-                extra["lookup"] = "absent"
+                extra["lookup"] = str(asked.found)
         if action is Action.GIVE_UP and sighting.liveness is Liveness.CUT_OFF:
             left = deadline_left_s(dispatch, clock)
             if left > 0:
@@ -159,11 +172,20 @@ def recover_one(
             return waiting(history, state, reason, detail=recheck.get("unreadable", "") or detail)
         if action in (Action.RESEND, Action.REAPPLY):
             now_at = clock.now()
+            caps = None if shared is None else _reserved_anew(history, shared)
+            if caps is not None:
+                extra["budget"] = caps
             draft = dispatched_draft(
-                capabilities, clock, now_at, rfc3339(now_at), attempt=state.attempt, key=key, extra=extra
+                declared, clock, now_at, rfc3339(now_at), attempt=state.attempt, key=key, extra=extra
             )
-            claimed: History | None = yield Dispatch(history, (draft,))
-            if claimed is None:
+            checked += 1
+            if checked < CHECKS_AT_MOST and is_too_old(checked_at_s, draft.data["uptime_s"], declared):
+                history = yield Load(history.effect_id)
+                continue
+            guards = tuple(Guard(BUDGET, cap) for cap in caps or ())
+            claimed: History | OverLimit | None = yield Dispatch(history, (draft,), guards)
+            if claimed is None or isinstance(claimed, OverLimit):
+                no_room = "" if claimed is None else storable(" ".join(map(str, claimed.shortfalls)))
                 history = yield Load(history.effect_id)
                 continue
             answer: Landed | NotLanded | Unclear
@@ -172,7 +194,7 @@ def recover_one(
                 answer = NotLanded(
                     Verdict.NOT_SENT, "held_up", "held up until the key may be forgotten; not sent again"
                 )
-            elif is_held_up(claimed, capabilities, clock):
+            elif is_held_up(checked_at_s, declared, clock):
                 answer = HELD_UP
             else:
                 answer = yield Send(claimed, payload, key)
@@ -201,8 +223,12 @@ def recover_one(
             failed = "rejected" if resend is Resend.REJECTED else ABSENT
             draft = Draft(Kind.FAILED, at, {"reason": failed, "detail": detail, "verdict": failed, **extra})
         else:
-            why = _WHY_NOT_AGAIN[checks] if dedupes_now and (asked is None or asked.found is not Found.DIFFERS) else ""
-            draft = Draft(Kind.AMBIGUOUS, at, {"detail": " ".join(filter(None, (why, detail))), **extra})
+            why = [force.no_resend, force.unseen]
+            if dedupes_now:
+                why.append(_WHY_NOT_AGAIN[checks])
+            if asked is not None and asked.found is Found.DIFFERS:
+                why = []
+            draft = Draft(Kind.AMBIGUOUS, at, {"detail": " ".join(filter(None, (*why, detail))), **extra})
         written: History | None = yield Append(history, (draft,))
         if written is None:
             history = yield Load(history.effect_id)
@@ -227,18 +253,39 @@ class _Asked(NamedTuple):
 
 
 def _ask(
-    history: History, sighting: Sighting, capabilities: Capabilities, clock: Clock, payload: Mapping[str, Any], key: str
+    history: History,
+    sighting: Sighting,
+    capabilities: Capabilities,
+    clock: Clock,
+    request: Request,
+    earlier: list[Request],
+    *,
+    unseen: str,
 ) -> Generator[Step, Any, _Asked]:
     trusted_in_s: float = yield from _unsettled_s(history, sighting, capabilities, clock)
     asked_at_s = clock.uptime().seconds
-    seen: Seen = yield LookUp(payload, key)
+    seen: Seen = yield LookUp(request.payload, request.key)
     if seen.found:
         return _asked_of(seen)
+    for before in earlier:
+        if seen.failed:
+            break
+        seen = yield LookUp(before.payload, before.key)
+        if seen.found:
+            differs = "" if before.digest == request.digest else _EARLIER_LANDED
+            return _asked_of(seen._replace(differs=seen.differs or differs))
     if seen.failed:
         found = Found.FAILED
+    elif trusted_in_s > 0:
+        found = Found.NOT_YET
     else:
-        found = Found.NOT_YET if trusted_in_s > 0 else Found.ABSENT
+        found = Found.UNSEEN if unseen else Found.ABSENT
     return _Asked(found, seen.evidence, seen.failed, trusted_in_s, seen.watch, asked_at_s)
+
+
+_EARLIER_LANDED = (
+    "An earlier request of this effect, with other arguments, has landed since it was looked for and not found."
+)
 
 
 def _asked_of(seen: Seen) -> _Asked:
@@ -267,25 +314,56 @@ def permission_record(allowed: bool | Permission) -> dict[str, Any]:
     return {"allowed": allowed.allowed, **{name: storable(text) for name, text in said.items() if text}}
 
 
+def _reserved_anew(history: History, shared: tuple[Budget, ...]) -> list[dict[str, Any]] | None:
+    """What a resend reserves under the permission that it goes by, in place of what the effect holds; None if that is the same.
+
+    What `budget=` named stays; what the approvals so far gave is given back.
+    """
+    decided = 0
+    approvals: set[str] = set()
+    standing: list[dict[str, Any]] = []
+    for n, entry in enumerate(history.entries):
+        if entry.kind is Kind.PROPOSED:
+            decided = n
+    for entry in history.entries[decided:]:
+        approval = _approval_of(entry)
+        if approval:
+            approvals.add(cap_of(approval))
+        if entry.kind is Kind.DISPATCHED:
+            standing = entry.data.get("budget", standing)
+    caps = [budget.to_json() for budget in shared]
+    given = {cap["key"] for cap in caps} | approvals
+    caps += [cap for cap in standing if cap["key"] not in given]
+    return None if caps == standing else caps
+
+
+def _approval_of(entry: Entry) -> str:
+    """The approval that an entry says was asked for permission."""
+    checked: Mapping[str, Any] = entry.data.get("recheck", {}) if entry.kind is Kind.DISPATCHED else entry.data
+    return str(checked.get("approval", "")) if entry.kind in (Kind.AUTHORIZED, Kind.DISPATCHED) else ""
+
+
 def _recheck(
     state: State, target: Target, payload: Mapping[str, Any], key: str
-) -> Generator[Step, Any, tuple[Checks, dict[str, Any], Judgement | None, Seen | None]]:
-    """Permission, then premises, as they are now; and the effect itself, if they showed it."""
+) -> Generator[Step, Any, tuple[Checks, dict[str, Any], Judgement | None, Seen | None, tuple[Budget, ...] | None]]:
+    """Permission, then premises, as they are now; the effect itself, if they showed it; and what the permission reserves, if it says so."""
     seen = state.proposed.get("seen")
     own: Seen | None = None
     try:
         allowed: bool | Permission = (yield Authorize(payload, key)) if target.has_authority else True
         record: dict[str, Any] = permission_record(allowed)
         judgement: Judgement | None = None
-        if seen is not None and target.has_premises:
+        if target.has_premises:
             now = yield ReadFacts(payload, key)
             own = getattr(now, "own", None)
-            judgement = judge(target.conditions(payload), seen, now)
+            # Without facts on the record there were no premises yet: what is asked of the present alone counts, as in a new call.
+            judgement = judge(target.conditions(payload), now if seen is None else seen, now)
             record["premises"] = judgement.verdicts
     except (CallbackFailed, BadInput) as error:
-        return Checks.UNREADABLE, {"unreadable": storable(str(error))}, None, own
+        return Checks.UNREADABLE, {"unreadable": words_of(error)}, None, own, None
+    shared = allowed.budgets if isinstance(allowed, Permission) else None
     if not allowed:
-        return Checks.LEASE, record, judgement, own
+        return Checks.LEASE, record, judgement, own, shared
     if judgement is not None and not judgement.holds:
-        return Checks.STALE, record, judgement, own
-    return Checks.HOLD, record, judgement, own
+        return Checks.STALE, record, judgement, own, shared
+    return Checks.HOLD, record, judgement, own, shared

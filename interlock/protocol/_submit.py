@@ -13,7 +13,7 @@ from interlock.outcomes import Outcome, Reason, Status, Via
 from interlock.ports import Clock, Target
 from interlock.protocol._answer import conclude
 from interlock.protocol._outcome import changes_of, conflict, outcome_for, outcome_from, replay, waiting
-from interlock.protocol._recover import ABSENT, permission_record, recover_one
+from interlock.protocol._recover import permission_record, recover_one
 from interlock.protocol._step import (
     Append,
     Authorize,
@@ -31,10 +31,19 @@ from interlock.protocol._step import (
     Step,
     Unclear,
 )
-from interlock.protocol._time import HELD_UP, Patience, dispatched_draft, is_held_up, rfc3339, watched
+from interlock.protocol._time import (
+    CHECKS_AT_MOST,
+    HELD_UP,
+    Patience,
+    dispatched_draft,
+    is_held_up,
+    is_too_old,
+    rfc3339,
+    watched,
+)
 from interlock.rules.budgets import Budget, several
 from interlock.rules.canonical import derive_id
-from interlock.rules.lifecycle import State, fold
+from interlock.rules.lifecycle import State, fold, uncertain
 from interlock.rules.premises import judge
 
 
@@ -44,7 +53,9 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
     **Durable when** this returns: an outcome other than IN_FLIGHT and a refusal of a conflicting payload stands on the journal.
     **If the process dies** before `Dispatch` was answered, nothing was sent. After it, `recover_one` takes over from the record.
     """
-    presume = not (target.has_premises or target.has_authority or target.has_budget)
+    is_checked = target.has_premises or target.has_authority
+    presume = not (is_checked or target.has_budget)
+    checked = 0
     while True:
         history: History = yield Load(proposal.effect_id, presume)
         presume = False
@@ -58,6 +69,7 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
         key = proposal.effect_id if attempt == 1 else derive_id(proposal.effect, proposal.key, attempt)
         # A refusal stands for its decision: judged on the facts that it saw; and what was recorded first is what is sent.
         payload = state.proposed["payload"] if again else proposal.payload
+        checked_at_s = clock.uptime().seconds if is_checked else 0.0
         now = (yield ReadFacts(payload, key)) if target.has_premises else None
         own: Seen | None = getattr(now, "own", None)
         seen = state.proposed.get("seen") if again else as_decided(now) if proposal.fresh else proposal.seen
@@ -102,6 +114,15 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
             claim = dispatched_draft(
                 target.capabilities, clock, now_at, dispatched_at, attempt=attempt, key=key, extra=extra
             )
+            if not is_checked:
+                checked_at_s = claim.data["uptime_s"]
+            checked += 1
+            if checked < CHECKS_AT_MOST and is_too_old(checked_at_s, claim.data["uptime_s"], target.capabilities):
+                if proposal.fresh and now is not None:
+                    proposal = proposal._replace(
+                        seen=dict(as_decided(now)), fresh=False
+                    )  # decided on what was read first
+                continue
             drafts = (proposed, Draft(Kind.AUTHORIZED, at, checks), claim)
             claimed: History | OverLimit | None = yield Dispatch(history, drafts, guards)
             if claimed is None:
@@ -115,7 +136,8 @@ def submit(proposal: Proposal, target: Target, *, clock: Clock, patience: Patien
                     continue
                 return refused
             answer: Landed | NotLanded | Unclear
-            answer = HELD_UP if is_held_up(claimed, target.capabilities, clock) else (yield Send(claimed, payload, key))
+            late = is_held_up(checked_at_s, target.capabilities, clock)
+            answer = HELD_UP if late else (yield Send(claimed, payload, key))
             ended = yield from conclude(claimed, record, answer, target, clock=clock, patience=patience, via=Via.SEND)
             if isinstance(ended, Outcome):
                 return ended
@@ -237,8 +259,7 @@ def _answer_from_record(
     if state.kind in (Kind.REFUSED, Kind.FAILED):
         if other and same_decision:
             return conflict(proposal, history, target)
-        is_certain = state.kind is Kind.FAILED and state.last["reason"] != ABSENT
-        if is_certain or state.first_dispatch is None or not target.capabilities.can_look_up:
+        if not target.capabilities.can_look_up:
             return None
         return (yield from _found_after_all(history, proposal, target, clock=clock))
     if other:
@@ -251,18 +272,14 @@ def _answer_from_record(
 def _found_after_all(
     history: History, proposal: Proposal, target: Target, *, clock: Clock
 ) -> Generator[Step, Any, Outcome | None]:
-    """Before an effect is sent that was refused or failed as absent: whether that request has landed since, later than any should."""
-    payload, key = history.entries[0].data["payload"], history.effect_id
-    sent: Mapping[str, Any] = payload
-    for entry in history.entries:
-        if entry.kind is Kind.PROPOSED:
-            payload = entry.data["payload"]
-        elif entry.kind is Kind.DISPATCHED:
-            sent, key = payload, entry.data["key"]
-    seen: Seen = yield LookUp(sent, key)
-    if seen.failed:
-        return waiting(history, fold(history), Reason.LOOKUP_FAILED, detail=seen.failed)
-    if not seen.found:
+    """Before an effect is sent that was refused or failed as absent: whether a request of it has landed since, later than any should."""
+    for request in uncertain(history):
+        seen: Seen = yield LookUp(request.payload, request.key)
+        if seen.failed:
+            return waiting(history, fold(history), Reason.LOOKUP_FAILED, detail=seen.failed)
+        if seen.found:
+            break
+    else:
         return None
     if seen.differs:
         return outcome_for(Status.REFUSED, history, proposal, reason=Reason.CONFLICTING_PAYLOAD, detail=seen.differs)
@@ -272,16 +289,6 @@ def _found_after_all(
     settled = fold(written)
     if settled.kind in (Kind.REFUSED, Kind.FAILED):
         return None
-    landed = _committed_proposal(written)
-    return conflict(proposal, written, target) if landed != proposal.digest else outcome_from(written, settled, target)
-
-
-def _committed_proposal(history: History) -> str:
-    """The digest of what was sent last."""
-    proposed = sent = ""
-    for entry in history.entries:
-        if entry.kind is Kind.PROPOSED:
-            proposed = entry.data["digest"]
-        elif entry.kind is Kind.DISPATCHED:
-            sent = proposed
-    return sent
+    if request.digest != proposal.digest:
+        return conflict(proposal, written, target)
+    return outcome_from(written, settled, target)

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from interlock.effects import Draft, Entry, History, Kind
+from interlock.effects import Draft, Entry, Kind
 from interlock.ports import Capabilities, Clock, Liveness, Verdict, WatchFor
+from interlock.protocol._declared import as_declared
 from interlock.protocol._step import NotLanded, Sighting
 from interlock.rules.lifecycle import State
 from interlock.rules.recovery import elapsed_s, is_window_open, surely_elapsed_s
@@ -87,13 +88,24 @@ HELD_UP = NotLanded(
 )
 
 
-def is_held_up(claimed: History, capabilities: Capabilities, clock: Clock) -> bool:
-    """Whether a send that was just claimed should have been over by now: a stopped process, or a journal that was busy for long.
+CHECKS_AT_MOST = 3
+"""How often one call reads permission and facts, if each time they are too old once it could be sent."""
+
+
+def is_too_old(checked_at_s: float, now_s: float, capabilities: Capabilities) -> bool:
+    """Whether what was checked then is nothing to send on now: a send should have been over by this time.
+
+    Both are readings of the clock that nobody sets, which counts a stopped process and a machine asleep.
+    """
+    return now_s - checked_at_s > capabilities.timeout_s
+
+
+def is_held_up(checked_at_s: float, capabilities: Capabilities, clock: Clock) -> bool:
+    """Whether a send that was just claimed is too late: a stopped process, a slow check, or a journal that was busy for long.
 
     What was permitted then may have been taken back since, so it is not sent.
     """
-    uptime_s: float = claimed.entries[-1].data["uptime_s"]
-    return clock.uptime().seconds - uptime_s > capabilities.timeout_s
+    return is_too_old(checked_at_s, clock.uptime().seconds, capabilities)
 
 
 def dispatched_draft(
@@ -114,6 +126,7 @@ def dispatched_draft(
         "deadline": rfc3339(now + timedelta(seconds=capabilities.timeout_s)),
         "boot": boot,
         "uptime_s": uptime_s,
+        **as_declared(capabilities),
         **extra,
     }
     return Draft(Kind.DISPATCHED, at, data)

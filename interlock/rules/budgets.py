@@ -168,12 +168,13 @@ def asked(data: Mapping[str, Any]) -> dict[str, int]:
 def reserved(entries: Iterable[Entry | Draft]) -> dict[str, int]:
     """What an effect holds, by the key of the budget, in minor units.
 
-    A DISPATCHED that follows a DISPATCHED is a recovery's resend under the reservation that stands.
+    A DISPATCHED that follows a DISPATCHED is a recovery's resend. It stands under the same reservation, unless it names one of its
+    own: the permission that it was sent under is another by then.
     """
     before: Kind | None = None
     sent: dict[str, int] = {}
     for entry in entries:
-        if entry.kind is Kind.DISPATCHED and before is not Kind.DISPATCHED:
+        if entry.kind is Kind.DISPATCHED and (before is not Kind.DISPATCHED or "budget" in entry.data):
             sent = asked(entry.data)
         before = entry.kind
     return sent if before in STANDS_AFTER else {}

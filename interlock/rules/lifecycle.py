@@ -99,6 +99,45 @@ class State(NamedTuple):
         return self.kind in LANDED
 
 
+class Request(NamedTuple):
+    """What was sent once or more under one idempotency key.
+
+    Attributes:
+        payload: the arguments.
+        digest: the fingerprint of those that count.
+        key: the idempotency key.
+    """
+
+    payload: Mapping[str, Any]
+    digest: str
+    key: str
+
+
+ABSENT = "absent"
+"""The reason, and the verdict, of an effect that failed because a trusted look-up did not find it: nobody said no to it."""
+
+
+def uncertain(history: History) -> list[Request]:
+    """The requests that may land yet: sent, and no answer to them says that they did not. The last one first.
+
+    An answer speaks for the request that it came to. Of one that came back without any, not even a trusted look-up proves more than that
+    it was not there then. So a decision's requests are certain only where it sent a single one, and that one was answered.
+    """
+    found: dict[tuple[str, str], Request] = {}
+    proposed: Mapping[str, Any] = {}
+    sent: list[Request] = []
+    for entry in history.entries:
+        if entry.kind is Kind.PROPOSED:
+            found.update(((request.key, request.digest), request) for request in sent)
+            proposed, sent = entry.data, []
+        elif entry.kind is Kind.DISPATCHED:
+            sent.append(Request(proposed["payload"], proposed["digest"], entry.data["key"]))
+        elif entry.kind is Kind.FAILED and len(sent) == 1 and entry.data.get("verdict", entry.data["reason"]) != ABSENT:
+            sent = []
+    found.update(((request.key, request.digest), request) for request in sent)
+    return list(found.values())[::-1]
+
+
 _NOTHING: Mapping[str, Any] = {}
 UNKNOWN = State(None, _NOTHING, 1, None, None, _NOTHING)
 

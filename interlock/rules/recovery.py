@@ -33,11 +33,12 @@ class Checks(StrEnum):
 
 
 class Found(StrEnum):
-    """What a look-up told."""
+    """What a look-up told. UNSEEN: it was not found, by a look-up that need not see what was sent then."""
 
     NOT_ASKED = "not_asked"
     FOUND = "found"
     ABSENT = "absent"
+    UNSEEN = "unseen"
     DIFFERS = "differs"
     NOT_YET = "not_yet"
     FAILED = "failed"
@@ -83,6 +84,8 @@ def decide(
         return Action.GIVE_UP  # under our key the service has something else, so whether ours is there too nobody knows
     if found in (Found.NOT_YET, Found.FAILED):
         return Action.WAIT
+    if found is Found.UNSEEN:
+        can_look_up = False  # it could have told that it landed, and does not: it cannot tell that it did not
     if dedupes and window_open:
         if checks is Checks.HOLD:
             if resend is Resend.NONE:

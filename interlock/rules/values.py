@@ -268,6 +268,14 @@ def text_of(error: BaseException) -> str:
         return f"{name}, whose own text cannot be read"
 
 
+def words_of(error: BaseException) -> str:
+    """An exception's own text, without its name. Cannot fail, and can be stored."""
+    try:
+        return storable(str(error))
+    except Exception:  # noqa: BLE001 - a broken __str__ must not hide what it was about
+        return text_of(error)
+
+
 def raised_in(error: BaseException) -> str:
     """An exception in one line for a log: its text, shortened, and where in the user's own code it came from."""
     text = " ".join(text_of(error)[:500].split())

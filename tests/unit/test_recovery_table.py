@@ -21,6 +21,8 @@ def wanted(tier: str, checks: Checks, found: Found, resend: Resend, *, can_look_
         return Action.GIVE_UP  # something else stands under our key: a person must look
     if found in (Found.NOT_YET, Found.FAILED):
         return Action.WAIT  # "absent" that cannot be trusted, and a look-up that fails, are not absence
+    if found is Found.UNSEEN:  # by a look-up that need not see what was sent then: as if there were none
+        tier, can_look_up = "3" if tier == "2" else tier, False
     absent = found is Found.ABSENT
     match tier, checks:
         case "3", _:
