@@ -188,7 +188,9 @@ class Runner:
         return self._open_outcome(effect_id, name, Reason.NO_FUNCTION, "")
 
     def _failed(self, effect_id: str, name: str, error: Exception) -> Outcome:
-        log.error("recovery of effect %s of %r stopped and left it open: %s", effect_id, name, error, exc_info=error)
+        log.error(
+            "recovery of effect %s of %r stopped and left it open: %s", effect_id, name, text_of(error), exc_info=error
+        )
         return self._open_outcome(effect_id, name, Reason.RECOVERY_ERROR, text_of(error))
 
     def _open_outcome(self, effect_id: str, name: str, reason: Reason, detail: str) -> Outcome:
@@ -285,7 +287,8 @@ class Runner:
                 if isinstance(answer, Landed | NotLanded):
                     answered = self.record_late(history, answer)
             except BaseException as error:
-                log.error("a late answer of effect %s was not recorded: %s", history.effect_id, error, exc_info=error)
+                text = text_of(error)
+                log.error("a late answer of effect %s was not recorded: %s", history.effect_id, text, exc_info=error)
             self.journal.end_send(history.effect_id, n, answered=answered, in_flight=in_flight)
 
         task.add_done_callback(ended)

@@ -322,7 +322,7 @@ class Journal(abc.ABC):
                     )
                 check_transition(before, entry.kind, effect_id=effect_id)
                 heads[effect_id] = (stored_hash, n + 1, entry.kind)
-                if entry.kind is Kind.DISPATCHED and before is not Kind.DISPATCHED:
+                if entry.kind is Kind.DISPATCHED and (before is not Kind.DISPATCHED or _HOLDS in entry.data):
                     sent.pop(effect_id, None)
                     if _HOLDS in entry.data:
                         sent[effect_id] = asked(entry.data)

@@ -188,16 +188,16 @@ def recover_one(
                 no_room = "" if claimed is None else storable(" ".join(map(str, claimed.shortfalls)))
                 history = yield Load(history.effect_id)
                 continue
-            answer: Landed | NotLanded | Unclear
+            late: NotLanded | None = None
             if action is Action.RESEND and not is_within_window(fold(claimed), capabilities, clock):
                 # Held up since the window was looked at, a stopped process for one. The service may have forgotten the key.
-                answer = NotLanded(
-                    Verdict.NOT_SENT, "held_up", "held up until the key may be forgotten; not sent again"
-                )
+                late = NotLanded(Verdict.NOT_SENT, "held_up", "held up until the key may be forgotten; not sent again")
             elif is_held_up(checked_at_s, declared, clock):
-                answer = HELD_UP
-            else:
-                answer = yield Send(claimed, payload, key)
+                late = HELD_UP
+            if late is not None and action is Action.RESEND:
+                # What it would have repeated is as open as before, and this call does not try once more.
+                return waiting(claimed, fold(claimed), Reason.UNANSWERED, detail=late.detail)
+            answer: Landed | NotLanded | Unclear = late or (yield Send(claimed, payload, key))
             via = Via.RETRY if action is Action.RESEND else Via.REAPPLY
             ended = yield from conclude(
                 claimed, state.proposed, answer, target, clock=clock, patience=patience, via=via

@@ -161,7 +161,7 @@ def _encode_typed(value: Any, annotation: Annotation | None, what: str, stranger
         rebuilt = adapter.validate_python(written)
     except Exception as error:
         raise NotSerializable(
-            f"{found}, which its annotation cannot write and read back: {error}. Correct the annotation."
+            f"{found}, which its annotation cannot write and read back: {words_of(error)}. Correct the annotation."
         ) from error
     if type(rebuilt) is not type(value) or rebuilt != value:
         raise NotSerializable(
@@ -197,7 +197,7 @@ def decode(encoded: Any, annotation: Annotation | None = None) -> Any:
                 return adapter.validate_python(copy.deepcopy(inner))  # pydantic may hand parts of it on as they are
             except Exception as error:
                 raise NotSerializable(
-                    f"the journal holds a value that the parameter's annotation no longer reads: {error}. Keep reading the old "
+                    f"the journal holds a value that the parameter's annotation no longer reads: {words_of(error)}. Keep reading the old "
                     "form until the open effects are settled."
                 ) from error
     return {key: decode(item, annotation) for key, item in encoded.items()}

@@ -484,6 +484,34 @@ class JournalContract:
         self.dispatch(journal, "e1", cap)
         assert journal.append(before, dispatching(cap, key="e1"), guards=guards(cap)) is None
 
+    def test_a_resend_that_names_a_budget_holds_that_instead(self) -> None:
+        """What the effect holds itself is not counted against it; without room nothing changes; one that names none leaves it as it was."""
+        journal = self.journal()
+        self.dispatch(journal, "e1", Budget("old", 2000, 1500), Budget("kept", 10, 1))
+        self.dispatch(journal, "e2", Budget("new", 2000, 600))
+
+        def resend(*budgets: Budget, says: bool = True) -> History | None:
+            (draft,) = dispatching(*budgets, key="e1")[-1:]
+            if says and not budgets:
+                draft = draft._replace(data={**draft.data, "budget": []})
+            return journal.append(journal.load("e1"), [draft], guards=guards(*budgets))
+
+        with _raises(Denied):
+            resend(Budget("new", 2000, 1500), Budget("kept", 10, 1))
+        assert self._denied(journal, "late", Budget("old", 2000, 600)).shortfalls[0].held == 1500
+        assert resend(Budget("new", 2100, 1500), Budget("kept", 10, 1)) is not None
+        assert self.dispatch(journal, "e3", Budget("old", 2000, 2000)) is not None
+        assert self._denied(journal, "late", Budget("new", 2100, 1)).shortfalls[0].held == 2100
+        assert resend(says=False) is not None
+        assert self._denied(journal, "late", Budget("new", 2100, 1)).shortfalls[0].held == 2100
+        assert resend(Budget("new", 2100, 1500), Budget("kept", 1, 1)) is not None
+        with _raises(Denied):
+            resend(Budget("new", 2099, 1500))
+        assert resend() is not None
+        assert self._denied(journal, "late", Budget("new", 600, 1)).shortfalls[0].held == 600
+        assert self.dispatch(journal, "e4", Budget("kept", 10, 10)) is not None
+        assert journal.verify().ok, journal.verify().problems
+
     def test_a_budget_needs_its_guard(self) -> None:
         """A dispatch that says it takes a budget without a guard for just that, or a guard without it, is refused and not written."""
         journal = self.journal()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from interlock import (
     Outcome,
     Rejected,
 )
+from interlock.authority import Approval, permission_of
 from interlock.effects import Draft, Kind
 from interlock.rules.budgets import GREATEST, has_room, reserved, several
 from interlock.testing import SimulatedCrash
@@ -388,3 +390,95 @@ def test_a_budget_that_cannot_be_called_is_refused_when_declared(world: World) -
         world.refund(world.gate(), 1, budget=Budget(CAP, 3000, 2000))
     with pytest.raises(ConfigurationError, match="customer"):
         world.refund(world.gate(), 1, budget=lambda customer: None)
+
+
+# --- a resend under another approval ------------------------------------------------------------------------------------
+
+
+def approved(world: World, gate: Interlock, approval: list[Approval], **options: Any) -> EffectFunction[Any]:
+    """The effect of these tests, under whatever approval stands at the moment."""
+    return world.refund(
+        gate,
+        1,
+        **{
+            "premises": None,
+            "allowed": lambda amount: permission_of(approval[0], amount_minor=amount, now=datetime.now(UTC)),
+            **options,
+        },
+    )
+
+
+def crashed_under(world: World, approval: list[Approval], *orders: str, **options: Any) -> None:
+    """Refunds of 2000 that die before their send."""
+    for order in orders:
+        gate = world.gate()
+        refund = approved(world, gate, approval, **options)
+        with pytest.raises(SimulatedCrash):
+            gate.submit(refund.proposal(order, 2000), crash_at="after_dispatch")
+
+
+def test_a_resend_under_another_approval_is_reserved_of_that_one() -> None:
+    """The old approval gets back what it gave, the new one is held; what `budget=` names is held as before."""
+    world, approval = World(), [Approval(id="A", amount_minor=2000)]
+    options = {"budget": lambda amount: Budget(CAP, 6000, amount)}
+    crashed_under(world, approval, "1", **options)
+    approval[0] = Approval(id="B", amount_minor=3000)
+    gate = world.gate()
+    refund = approved(world, gate, approval, **options)
+    (outcome,) = gate.recover()
+    assert str(outcome) == "COMMITTED_BY_RETRY"
+    assert reserved(outcome.history.entries) == {"approval:B": 2000, CAP: 2000}
+    assert str(refund("2", 2000)) == "REFUSED:over_limit"
+    assert refund("3", 1000).ok
+    approval[0] = Approval(id="A", amount_minor=2000)
+    assert refund("4", 2000).ok
+    assert gate.journal.verify().ok, gate.journal.verify().problems
+
+
+@pytest.mark.parametrize("again", [Approval(id="A", amount_minor=2000), Approval(id="A", amount_minor=2000, by="ann")])
+def test_a_resend_under_the_same_approval_leaves_its_reservation_as_it_is(again: Approval) -> None:
+    """Nothing is written twice, and there is no room to be short of."""
+    world, approval = World(), [Approval(id="A", amount_minor=2000)]
+    crashed_under(world, approval, "1")
+    approval[0] = again
+    gate = world.gate()
+    approved(world, gate, approval)
+    (outcome,) = gate.recover()
+    assert str(outcome) == "COMMITTED_BY_RETRY"
+    assert ["budget" in entry.data for entry in outcome.history.entries if entry.kind is Kind.DISPATCHED] == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(("now", "holds"), [(Approval(id="B"), {}), (True, {"approval:A": 2000})])
+def test_a_permission_without_a_cap(now: Any, holds: dict[str, int]) -> None:
+    """An approval without an amount gives back what the old one held; True says nothing of amounts, and what is held stays held."""
+    world, approval = World(), [Approval(id="A", amount_minor=2000)]
+    crashed_under(world, approval, "1")
+    gate = world.gate()
+    options = {"allowed": lambda: True} if now is True else {}
+    approval[0] = approval[0] if now is True else now
+    approved(world, gate, approval, **options)
+    (outcome,) = gate.recover()
+    assert str(outcome) == "COMMITTED_BY_RETRY"
+    assert reserved(outcome.history.entries) == holds
+    assert gate.journal.verify().ok, gate.journal.verify().problems
+
+
+@pytest.mark.parametrize("looks_up", [True, False])
+def test_an_approval_that_was_lowered_is_never_exceeded(looks_up: bool) -> None:
+    """Two refunds of 2000 are open, and 2000 is all that may be sent now; what nobody can know is AMBIGUOUS and holds its part."""
+    world, approval = World(), [Approval(id="C", amount_minor=4000)]
+    options = {} if looks_up else {"lookup": None}
+    crashed_under(world, approval, "1", "2", **options)
+    approval[0] = Approval(id="C", amount_minor=2000)
+    gate = world.gate()
+    approved(world, gate, approval, **options)
+    outcomes = gate.recover()
+    wanted = ["REFUSED:lease_at_recovery", "COMMITTED_BY_RETRY"] if looks_up else ["AMBIGUOUS", "AMBIGUOUS"]
+    assert [str(outcome) for outcome in outcomes] == wanted
+    if looks_up:
+        assert "Budget 'approval:C': 2000 was asked for, and 0 of 2000 is left." in outcomes[0].detail
+    assert len(world.service.sends) == (1 if looks_up else 0)
+    assert gate.journal.verify().ok, gate.journal.verify().problems

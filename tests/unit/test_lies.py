@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, NotSent, Rejected, at_least, at_most
-from interlock.errors import BadInput, NotSerializable, PremiseUnreadable
+from interlock.errors import AuthorityUnclear, BadInput, NotSerializable, PremiseUnreadable
 from interlock.journal import MemoryJournal
 from interlock.receipts import Receipt
 from interlock.rules.premises import judge
 from interlock.rules.values import encode, fingerprint, text_of
+from interlock.testing import SimulatedCrash
 from tests.unit.conftest import World
 
 TIERS = pytest.mark.parametrize("tier", [1, 2, 3])
@@ -33,6 +34,66 @@ class Wordless(Exception):
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
+
+
+class WordlessRejected(Rejected):
+    """The same of an error that says what it means, and lacks the code that a `Rejected` has."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self)
+
+    __str__ = Wordless.__str__
+
+
+class WordlessNotSent(NotSent):
+    """A code that is no text, and no text either."""
+
+    def __init__(self) -> None:
+        super().__init__(reason=Wordless())  # type: ignore[arg-type] - the point
+
+    __str__ = Wordless.__str__
+
+
+@TIERS
+@pytest.mark.parametrize(
+    ("error", "code"), [(WordlessRejected(), "FAILED:rejected"), (WordlessNotSent(), "FAILED:not_sent")]
+)
+def test_a_clear_error_that_cannot_be_told_is_clear(world: World, tier: int, error: Exception, code: str) -> None:
+    """It does not leave the call that has sent, and it means what its class says; the detail is at least its name."""
+    errors = [error]
+
+    def fail() -> None:
+        if errors:
+            raise errors.pop()
+
+    world.service.before = fail
+    refund = world.refund(world.gate(), tier)
+    outcome = refund("881", 2000)
+    assert (str(outcome), outcome.detail) == (code, f"{type(error).__name__}, whose own text cannot be read")
+    assert refund("881", 2000).ok
+
+
+@pytest.mark.parametrize("role", ["premises", "allowed"])
+def test_a_check_s_error_that_cannot_be_told(world: World, role: str) -> None:
+    """Also of the kind that the gate itself raises: before the send it is told as one, after a crash it leaves the effect open."""
+    kind = {"premises": PremiseUnreadable, "allowed": AuthorityUnclear}[role]
+    error = type("Mute", (kind,), {"__str__": Wordless.__str__})()
+
+    def fail() -> None:
+        raise error
+
+    gate = world.gate()
+    with pytest.raises(kind, match="Mute, whose own text cannot be read"):
+        world.refund(gate, 2, **{role: fail})("881", 2000)
+    gate = world.gate()
+    refund = world.refund(gate, 2)
+    with pytest.raises(SimulatedCrash):
+        gate.submit(refund.proposal("881", 2000), crash_at="after_dispatch")
+    gate = world.gate()
+    world.refund(gate, 2, **{role: fail})
+    (outcome,) = gate.recover()
+    assert str(outcome) == "IN_FLIGHT:check_unreadable"
+    assert "Mute" in outcome.detail
 
 
 def broken_classify(error: BaseException) -> None:

@@ -22,6 +22,7 @@ import stripe
 
 from interlock.errors import NotSent, Rejected, Unanswered
 from interlock.ports import Verdict
+from interlock.rules.values import text_of
 
 
 class Meaning(StrEnum):
@@ -142,7 +143,7 @@ def read(error: BaseException, *, single_attempt: bool = True) -> Reading:
         single_attempt: whether the HTTP client makes one attempt only; if not, a refused connection may hide an earlier attempt.
     """
     if not isinstance(error, stripe.StripeError):
-        return Reading(Meaning.UNKNOWN, "", f"{type(error).__name__}: {error}")
+        return Reading(Meaning.UNKNOWN, "", text_of(error))
     message = _message_of(error)
     if isinstance(error, stripe.APIConnectionError):
         if single_attempt and _never_connected(error):
