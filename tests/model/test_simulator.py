@@ -171,7 +171,7 @@ def test_finds_a_broken_recheck(tier: str, monkeypatch: pytest.MonkeyPatch) -> N
     """A recovery that takes permission and facts for granted is found wherever a recovery sends."""
 
     def granted(*_: object) -> Iterator[object]:
-        return Checks.HOLD, {}, None, None
+        return Checks.HOLD, {}, None, None, None
         yield
 
     monkeypatch.setattr(_recover, "_recheck", granted)
