@@ -64,7 +64,11 @@ class Asked(NamedTuple):
     is_async: bool = False
 
 
-class NotThere(LookupError):
+class NotAsConfigured(Exception):
+    """What a tool answered has not the form that the configuration says: the same call will not help, an operator has to look."""
+
+
+class NotThere(NotAsConfigured, LookupError):
     """A path leads to nothing: the answer has no such field."""
 
 
@@ -119,17 +123,29 @@ def source(given: Any, call: Call) -> Any:
     """The value that a configuration's source stands for, in this call.
 
     Raises:
-        NotThere: the call has no such argument.
+        BadInput, NotThere: the call has no such argument.
     """
     if isinstance(given, LiteralValue):
         return given.literal
     if isinstance(given, ArgumentValue):
-        return follow(call.arguments, given.argument, of="the call")
+        return argument_at(given.argument, call.arguments)
     if given == EFFECT_ID:
         return call.key
     if not isinstance(given, str):
         return given
-    return follow(call.arguments, given, of="the call")
+    return argument_at(given, call.arguments)
+
+
+def argument_at(path: str, arguments: Mapping[str, Any]) -> Any:
+    """An argument of the call, or a part of one.
+
+    Raises:
+        BadInput: the model left it out.
+        NotThere: it has no such part.
+    """
+    if path.partition(".")[0] not in arguments:
+        raise BadInput(f"the argument {path!r} is missing.")
+    return follow(arguments, path, of="the call")
 
 
 def run_tool(tool: ToolCall, arguments: Mapping[str, Any], context: Any, key: str = "") -> Any:
@@ -231,7 +247,7 @@ def found_by(lookup: LookUp, tools: Mapping[str, ToolCall]) -> Asked:
 
     def matching(match: Match, items: Any, call: Call) -> Any:
         if not isinstance(items, Sequence) or isinstance(items, str | bytes):
-            raise TypeError(f"{whose} has {type(items).__name__} at {match.items!r}, not a list")
+            raise NotAsConfigured(f"{whose} has {type(items).__name__} at {match.items!r}, not a list")
         wanted = {path: encode(source(given, call)) for path, given in match.where.items()}
         own = [item for item in items if all(has(item, path, value) for path, value in wanted.items())]
         return own[0] if own else None
@@ -254,7 +270,7 @@ def allowed_by(permissions: Sequence[Permission], tools: Mapping[str, ToolCall])
             for field in question.field:
                 said = follow(answer, field, of=f"the answer of {question.tool!r}")
                 if said is not True and said is not False:
-                    raise TypeError(f"{question.tool!r} says {said!r} at {field!r}; true or false is needed")
+                    raise NotAsConfigured(f"{question.tool!r} says {said!r} at {field!r}; true or false is needed")
                 verdicts.append(said)
         return all(verdicts)
 
@@ -279,7 +295,7 @@ def condition_of(said: Expectation) -> Condition:
     """The condition that an `expect` of a configuration stands for; it may take `arguments`."""
     which = next(iter(said.model_fields_set))
     value = getattr(said, which)
-    if which == "equals":
+    if which == "equals" and not isinstance(value, ArgumentValue):
         return equals(value)
     if which == "one_of":
         return one_of(*value)
@@ -289,15 +305,18 @@ def condition_of(said: Expectation) -> Condition:
         return tolerates(lambda seen, now: _is_tolerated(value, seen, now), why=value.why)
     if not isinstance(value, ArgumentValue):
         return at_least(value) if which == "at_least" else at_most(value)
-    argument: ArgumentValue = value
+    path = value.argument
+    if which == "equals":
+        return matches(
+            lambda now, arguments: same(encode(now), encode(argument_at(path, arguments))),
+            why=f"equal to the argument {path!r}",
+        )
     if which == "at_least":
         return matches(
-            lambda now, arguments: bool(now >= follow(arguments, argument.argument, of="the call")),
-            why=f"at least the argument {argument.argument!r}",
+            lambda now, arguments: bool(now >= argument_at(path, arguments)), why=f"at least the argument {path!r}"
         )
     return matches(
-        lambda now, arguments: bool(now <= follow(arguments, argument.argument, of="the call")),
-        why=f"at most the argument {argument.argument!r}",
+        lambda now, arguments: bool(now <= argument_at(path, arguments)), why=f"at most the argument {path!r}"
     )
 
 

@@ -19,12 +19,16 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
     StrictBool,
+    StrictFloat,
+    StrictInt,
     Tag,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from pydantic_core import core_schema
@@ -64,6 +68,8 @@ def _is_path_or_id(text: str) -> str:
 
 
 def _seconds(given: Any) -> Any:
+    if isinstance(given, bool):
+        raise ValueError(f"give a number, not {given!r}")
     if not isinstance(given, str):
         return given
     match = _DURATION.fullmatch(given.strip())
@@ -91,12 +97,41 @@ def _as_condition(given: Any) -> Any:
     return {"equals": given} if given is None or isinstance(given, str | int | float | bool) else given
 
 
+def _as_value(given: Any) -> Any:
+    """What a fact must equal: an object of one name that is nearly one of ours is a misspelling, not a value."""
+    if not isinstance(given, Mapping) or len(given) != 1:
+        return given
+    (name,) = given
+    if name in ("argument", "literal"):
+        return ArgumentValue.model_validate(given) if name == "argument" else given["literal"]
+    meant = difflib.get_close_matches(str(name), ("argument", "literal"), n=1, cutoff=0.7)
+    if meant:
+        raise ValueError(f'{name!r} is none of ours; did you mean {meant[0]!r}? An object as it is: {{"literal": ...}}')
+    return given
+
+
+def _is_bound(text: str) -> str:
+    try:
+        float(text)
+    except ValueError:
+        return text
+    raise ValueError(f"give a number, not {text!r}: as a text it would be compared letter by letter")
+
+
 def _form_of_source(given: Any) -> str:
     return "path" if isinstance(given, str) else "argument" if _has(given, "argument") else "literal"
 
 
 def _form_of_bound(given: Any) -> str:
     return "argument" if isinstance(given, Mapping | BaseModel) else "value"
+
+
+def _form_of_amount(given: Any) -> str:
+    return "path" if isinstance(given, str) else "value"
+
+
+def _form_of_cap(given: Any) -> str:
+    return "list" if isinstance(given, list | tuple) else "text"
 
 
 def _form_of_found(given: Any) -> str:
@@ -152,6 +187,13 @@ class LiteralValue(_Strict):
     """A value that is given as it is: `{"literal": 5}`."""
 
     literal: Any
+
+    @field_validator("literal")
+    @classmethod
+    def _no_stand_in(cls, given: Any) -> Any:
+        if given == EFFECT_ID:
+            raise ValueError(f'as a literal it is only a text; for the idempotency key write "{EFFECT_ID}" itself')
+        return given
 
 
 class ArgumentValue(_Strict):
@@ -213,6 +255,28 @@ class LookUp(Question):
         default=None,
         description="The field that holds it as the tool itself would return it. By default what was found, or the answer.",
     )
+    counts_as_ours: StrictBool = Field(
+        default=False,
+        description="Whatever is found counts as done by this call, whoever did it: for what a service allows once, such as one booking "
+        'per order. Without it the look-up must ask for "$effect_id".',
+    )
+
+    @model_validator(mode="after")
+    def _whose(self) -> LookUp:
+        if self.asks_for_id and self.counts_as_ours:
+            raise ValueError(f'it asks for "{EFFECT_ID}", which finds our own alone; leave out "counts_as_ours"')
+        if not self.asks_for_id and not self.counts_as_ours:
+            raise ValueError(
+                f'it does not ask for "{EFFECT_ID}", so what anybody else did is found too, and would be taken for ours. Give it to an '
+                'argument, or to a field of found.where; if whatever is found counts as done, whoever did it, say "counts_as_ours": true'
+            )
+        return self
+
+    @property
+    def asks_for_id(self) -> bool:
+        """Whether it finds our own effect alone, by its idempotency key."""
+        where = self.found.where.values() if isinstance(self.found, Match) else ()
+        return EFFECT_ID in (*self.arguments.values(), *where)
 
 
 class Permission(Question):
@@ -236,19 +300,25 @@ class Tolerated(_Strict):
         return self
 
 
+def _form_of_value(given: Any) -> str:
+    return "text" if isinstance(given, str) else "argument" if isinstance(given, Mapping | BaseModel) else "number"
+
+
 Bound = Annotated[
-    Annotated[int | float | str, Tag("value")] | Annotated[ArgumentValue, Tag("argument")],
-    Discriminator(_form_of_bound),
+    Annotated[StrictInt | StrictFloat, Tag("number")]
+    | Annotated[Annotated[str, AfterValidator(_is_bound)], Tag("text")]
+    | Annotated[ArgumentValue, Tag("argument")],
+    Discriminator(_form_of_value),
 ]
 Whole = Annotated[
-    Annotated[int, Tag("value")] | Annotated[ArgumentValue, Tag("argument")], Discriminator(_form_of_bound)
+    Annotated[StrictInt, Tag("value")] | Annotated[ArgumentValue, Tag("argument")], Discriminator(_form_of_bound)
 ]
 
 
 class Expectation(_Strict):
     """The condition of one fact. Exactly one of these."""
 
-    equals: Any = None
+    equals: Annotated[Any, BeforeValidator(_as_value)] = None
     one_of: list[Any] | None = Field(default=None, min_length=1)
     at_least: Bound | None = None
     at_most: Bound | None = None
@@ -265,13 +335,16 @@ class Expectation(_Strict):
 class BudgetRule(_Strict):
     """A cap that calls share, and what each takes of it."""
 
-    key: Name | Annotated[list[Source], Field(min_length=1)] = Field(
+    key: Annotated[
+        Annotated[Name, Tag("text")] | Annotated[Annotated[list[Source], Field(min_length=1)], Tag("list")],
+        Discriminator(_form_of_cap),
+    ] = Field(
         description="Names the cap: a text, or a list of paths into the arguments and literals that together name it."
     )
-    limit: int | ArgumentValue = Field(description="The most that may be held, in minor units.")
-    amount: FieldPath | int = Field(
-        description="What a call takes, in minor units: a path into its arguments, or a number."
-    )
+    limit: Whole = Field(description="The most that may be held, in minor units.")
+    amount: Annotated[
+        Annotated[FieldPath, Tag("path")] | Annotated[StrictInt, Tag("value")], Discriminator(_form_of_amount)
+    ] = Field(description="What a call takes, in minor units: a path into its arguments, or a number.")
 
 
 class ToolConfig(_Strict):
@@ -326,7 +399,7 @@ class ToolConfig(_Strict):
 
 
 class Placed(str):
-    """The absolute directory that a relative path in a file stands for.
+    """The absolute directory that a path in a file stands for.
 
     Attributes:
         file: that it was read from.
@@ -339,7 +412,7 @@ class Placed(str):
     @classmethod
     def beside(cls, file: Path, written: str) -> Placed:
         """The directory that a path in this file leads to."""
-        placed = cls(os.path.normpath(file.parent / written))
+        placed = cls(written if os.path.isabs(written) else os.path.normpath(file.parent / written))
         placed.file, placed.written = file, written
         return placed
 
@@ -379,8 +452,6 @@ def load(source: ToolsConfig | Mapping[str, Any] | str | os.PathLike[str]) -> To
         )
     file = Path(os.path.abspath(source))
     loaded = _checked(_read(Path(source)), str(source))
-    if Path(loaded.journal).is_absolute():
-        return loaded
     return loaded.model_copy(update={"journal": Placed.beside(file, loaded.journal)})
 
 
@@ -435,21 +506,51 @@ def _checked(document: Any, where: str) -> ToolsConfig:
     try:
         return ToolsConfig.model_validate(document)
     except ValidationError as error:
-        problems = list(dict.fromkeys(_problems(error)))
+        problems = list(dict.fromkeys(_problems(error, document)))
         said = "; ".join(problems[:8])
         raise ConfigurationError(f"{where}: {said}" + ("" if said.endswith("?") else ".")) from error
 
 
-def _problems(error: ValidationError) -> Iterator[str]:
+def _problems(error: ValidationError, document: Any) -> Iterator[str]:
     for found in error.errors(include_url=False):
         location = found["loc"]
-        place = ".".join(str(step) for at, step in enumerate(location) if not _is_tag(location, at))
+        place = _place_of(location, document, is_missing=found["type"] == "missing")
         if found["type"] == "extra_forbidden":
-            yield f"{place} is no option; {instead_of(str(location[-1]), _model_at(location[:-1]).model_fields, end='')}"
+            model, name = _model_at(location[:-1]), str(location[-1])
+            if name in _IN_PYTHON.get(model, ()):
+                yield f"{place} is there in Python only: give the tool as an Effect (interlock.extend)"
+            else:
+                yield f"{place} is no option; {instead_of(name, model.model_fields, end='')}"
         elif found["type"] == "missing":
             yield f"{place} is missing"
         else:
-            yield f"{place}: {_wanted(found['type'], found['input']) or found['msg'].removeprefix('Value error, ')}"
+            said = _wanted(found["type"], found["input"], found.get("ctx") or {})
+            yield f"{place}: {said or found['msg'].removeprefix('Value error, ')}"
+
+
+def _place_of(location: tuple[int | str, ...], document: Any, *, is_missing: bool) -> str:
+    """A place as the user wrote it: without the validator's own words for the form of a value, and without the number of a single one."""
+    steps: list[str] = []
+    node = document
+    for at, step in enumerate(location):
+        is_there = (isinstance(node, Mapping) and step in node) or (
+            isinstance(node, list | tuple) and isinstance(step, int) and step < len(node)
+        )
+        if is_there:
+            node = node[step]
+        elif not (is_missing and at == len(location) - 1):
+            continue
+        steps.append(str(step))
+    return ".".join(steps)
+
+
+_BOUNDS = {
+    "greater_than_equal": ("ge", "of at least"),
+    "greater_than": ("gt", "above"),
+    "less_than_equal": ("le", "of at most"),
+    "less_than": ("lt", "below"),
+}
+"""What a number must be, by the validator's own name for the mistake: where the bound stands, and the word for it."""
 
 
 _KINDS = {
@@ -464,8 +565,15 @@ _KINDS = {
 """What is wanted, by the first word of the validator's own name for the mistake."""
 
 
-def _wanted(mistake: str, given: Any) -> str:
+def _wanted(mistake: str, given: Any, about: Mapping[str, Any]) -> str:
     """What should stand in a value's place; empty where the validator's own sentence says it."""
+    if mistake in _BOUNDS:
+        bound, word = _BOUNDS[mistake]
+        return f"give a number {word} {about[bound]:g}, not {given!r:.80}"
+    if mistake == "finite_number":
+        return f"give a number, not {given!r:.80}"
+    if mistake == "literal_error":
+        return f"give true, not {given!r:.80}"
     if mistake == "too_short":
         return "it is empty; name at least one"
     kind, _, what = mistake.partition("_")
@@ -486,7 +594,13 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "literal": LiteralValue,
     "argument": ArgumentValue,
 }
-_TAGS = frozenset({"path", "literal", "argument", "field", "match", "value"})
+_IN_PYTHON: Mapping[type[BaseModel], frozenset[str]] = {
+    Expectation: frozenset({"matches"}),
+    ToolConfig: frozenset(
+        {"classify", "settlement", "references", "watch_for", "rejected_on", "not_sent_on", "in_use_on"}
+    ),
+}
+"""What an `Effect` takes and data cannot say."""
 
 
 def _model_at(location: tuple[int | str, ...]) -> type[BaseModel]:
@@ -500,14 +614,6 @@ def _model_at(location: tuple[int | str, ...]) -> type[BaseModel]:
         if at == 0 or location[2 + at - 1] not in ("expect", "arguments", "where")
     ]
     return next((_MODELS[step] for step in reversed(steps) if isinstance(step, str) and step in _MODELS), ToolConfig)
-
-
-def _is_tag(location: tuple[int | str, ...], at: int) -> bool:
-    """Whether a step is the validator's own word for the form of a value, not one that the user wrote."""
-    if at < 3 or location[at] not in _TAGS:
-        return False
-    before = location[at - 1]
-    return before in ("found", "at_least", "at_most", "limit") or location[at - 2] in ("arguments", "where", "key")
 
 
 if __name__ == "__main__":

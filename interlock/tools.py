@@ -272,7 +272,14 @@ class _Function:
         )
         filled = tuple(name for name in self.names if name == KEY_ARGUMENT)
         self.parameters = Parameters(
-            tuple(name for name in self.names if name != KEY_ARGUMENT), self.takes_any, filled=filled
+            tuple(name for name in self.names if name != KEY_ARGUMENT),
+            self.takes_any,
+            filled=filled,
+            required=tuple(
+                name
+                for name in self.names
+                if name != KEY_ARGUMENT and self.signature.parameters[name].default is inspect.Parameter.empty
+            ),
         )
         self.tool = self._tool()
 

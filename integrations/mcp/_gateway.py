@@ -112,7 +112,10 @@ class Gateway:
             config,
             tools={name: self._callable(name) for name in tools},
             journal=journal,
-            parameters={name: Parameters.of_schema(tool.get("inputSchema")) for name, tool in tools.items()},
+            parameters={
+                name: Parameters.of_schema(tool.get("inputSchema"), answer=tool.get("outputSchema"))
+                for name, tool in tools.items()
+            },
             value_of=data_of,
         )
         self.faces: dict[str, Face] = {name: face_of(name, self.gate, tools[name]) for name in self.gate.effects}

@@ -10,12 +10,23 @@ import json
 import logging
 from typing import Any
 
+from interlock.calling import NotAsConfigured
 from interlock.effects import Kind
-from interlock.errors import BadInput, CallbackFailed
+from interlock.errors import BadInput, CallbackFailed, PremiseUnreadable
 from interlock.outcomes import Outcome, Reason, Status
-from interlock.rules.values import text_of
 
 log = logging.getLogger("interlock")
+
+_OPERATOR = "an operator has to look at the gate's configuration. Calling again will not help until then."
+
+
+class NotSeen(PremiseUnreadable):
+    """The facts could not be read when a person was asked to approve the call."""
+
+    for_model = (
+        "what it depends on could not be read when approval was asked for, so nobody has approved on it, and nothing was sent. Call again, "
+        "which asks for approval anew."
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,7 +77,15 @@ class Answer:
         return document
 
 
-def answer_of(outcome: Outcome) -> Answer:
+def answer_of(outcome: Outcome, *, is_misconfigured: bool = False) -> Answer:
+    """An outcome for a model.
+
+    Args:
+        outcome: of the call.
+        is_misconfigured: whether what was asked for it has not the form that the configuration says.
+    """
+    if is_misconfigured and outcome.reason in (Reason.LOOKUP_FAILED, Reason.CHECK_UNREADABLE):
+        return Answer(outcome, f"It is not known yet whether it happened; {_OPERATOR}")
     if not outcome.ok:
         return Answer(outcome, outcome.for_model)
     value = outcome.value
@@ -86,19 +105,22 @@ def recorded_value(outcome: Outcome) -> Any:
 
 def not_taken(name: str, error: BadInput | CallbackFailed) -> Answer:
     """The answer to a call that could not be taken: nothing was journalled and nothing sent, and the model is told what to do."""
-    cause: BaseException = error
-    while isinstance(cause.__cause__, BadInput):
+    cause: BaseException | None = error
+    while cause is not None and isinstance(cause.__cause__, BadInput):
         cause = cause.__cause__
-    if isinstance(cause, BadInput):
+    if isinstance(error, NotSeen):
+        reason, message = Reason.UNREADABLE, f"Not done: {NotSeen.for_model}"
+    elif isinstance(cause, BadInput):
         said = str(cause).replace(" Nothing was sent.", "")
         reason, message = Reason.BAD_INPUT, f"Not done: {said} Nothing was sent. Correct the arguments and call again."
     else:
         log.warning("tool %r: %s", name, error)
         reason = Reason.UNREADABLE
-        why = text_of(cause)[:300]
-        message = (
-            f"Not done: what it depends on could not be read, so nothing was sent. It can be tried again later. ({why})"
-        )
+        message = "Not done: what it depends on could not be read, so nothing was sent. It can be tried again later."
+        while cause is not None:
+            if isinstance(cause, NotAsConfigured):
+                message = f"Not done: what it depends on could not be read, so nothing was sent; {_OPERATOR}"
+            cause = cause.__cause__
     return Answer(Outcome(Status.REFUSED, name, "", "", reason=reason, detail=str(error)), message)
 
 

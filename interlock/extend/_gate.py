@@ -10,7 +10,8 @@ import inspect
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -68,9 +69,13 @@ class ToolGate:
         for name, tool in self.tools.items():
             if not callable(tool):
                 raise ConfigurationError(f"the tool {name!r} is {tool!r}, which cannot be called.")
-        prepared = {name: GatedTool(name, how, self.tools, value_of) for name, how in declared.items()}
-        for name, how in declared.items():
-            check_arguments(name, how, parameters or {})
+        file = loaded.journal.file if isinstance(loaded.journal, Placed) else None
+        with _told_of(file):
+            prepared = {
+                name: GatedTool(name, how, self.tools, value_of, gated=declared) for name, how in declared.items()
+            }
+            for name, how in declared.items():
+                check_arguments(name, how, parameters or {})
         self._own = not isinstance(journal, Interlock)
         if isinstance(journal, Interlock):
             self.interlock = journal
@@ -80,8 +85,9 @@ class ToolGate:
             self.interlock = Interlock(_place(loaded)) if journal is None else Interlock(journal=journal)
         log.info("the journal is %s", self.place)
         try:
-            for gated in prepared.values():
-                gated.declare(self.interlock)
+            with _told_of(file):
+                for gated in prepared.values():
+                    gated.declare(self.interlock)
         except BaseException:
             self.close()
             raise
@@ -155,7 +161,7 @@ class ToolGate:
             outcome = gated.effect.submit_blocking((), **gated.given(arguments, context, decision, evidence, seen))
         except (BadInput, CallbackFailed) as error:
             return not_taken(name, error)
-        return answer_of(outcome)
+        return answer_of(outcome, is_misconfigured=bool(gated.faults))
 
     async def acall(
         self,
@@ -173,7 +179,7 @@ class ToolGate:
             outcome = await gated.effect.asubmit((), **gated.given(arguments, context, decision, evidence, seen))
         except (BadInput, CallbackFailed) as error:
             return not_taken(name, error)
-        return answer_of(outcome)
+        return answer_of(outcome, is_misconfigured=bool(gated.faults))
 
     def read_facts(self, name: str, arguments: Mapping[str, Any], *, context: Any = None) -> dict[str, Any] | None:
         """The facts of a call as they are now, for `call(seen=...)` later: read them when a person is asked to approve it.
@@ -314,6 +320,17 @@ def _declared(config: Any) -> tuple[dict[str, ToolConfig | Effect], ToolsConfig]
             "the configuration gates no tool, so every tool would run without a gate. Name one in tools."
         )
     return both, loaded
+
+
+@contextmanager
+def _told_of(file: Path | None) -> Iterator[None]:
+    """A mistake in a configuration is told with the file that it stands in."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if file is None or type(error) is not ConfigurationError:
+            raise
+        raise ConfigurationError(f"{file}: {error}") from error
 
 
 def _place(config: ToolsConfig) -> Path:

@@ -6,13 +6,14 @@ Owns what of a call is payload, and which callbacks an effect gets. It must not 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from interlock.calling import (
     Asked,
     Call,
+    NotAsConfigured,
     ToolCall,
     allowed_by,
     budgets_of,
@@ -26,9 +27,10 @@ from interlock.calling import (
     takes_key,
 )
 from interlock.calling import key_of as key_by_paths
-from interlock.config import EFFECT_ID, Match, ToolConfig, instead_of
+from interlock.config import EFFECT_ID, ToolConfig, instead_of
 from interlock.decorator import Interlock
-from interlock.errors import BadInput, ConfigurationError, PremiseUnreadable, Rejected, Unanswered
+from interlock.errors import BadInput, ConfigurationError, Rejected, Unanswered
+from interlock.extend._answer import NotSeen
 from interlock.extend._effect import Effect, ToolFailed
 from interlock.function import EffectFunction
 from interlock.rules.values import decode, is_text, storable, text_of
@@ -37,7 +39,18 @@ log = logging.getLogger("interlock")
 
 
 class GatedTool:
-    """One gated tool: its configuration made into an effect."""
+    """One gated tool: its configuration made into an effect.
+
+    Args:
+        name: of the tool.
+        how: it is gated.
+        tools: all tools by name.
+        value_of: what callbacks that take the result get of a recorded value.
+        gated: the names of the tools that are gated, which none may ask.
+
+    Attributes:
+        faults: the callbacks whose last answer had not the form that the configuration says, by their roles.
+    """
 
     effect: EffectFunction[Any]
 
@@ -47,9 +60,13 @@ class GatedTool:
         how: ToolConfig | Effect,
         tools: Mapping[str, ToolCall],
         value_of: Callable[[Any], Any] | None = None,
+        *,
+        gated: Collection[str] = (),
     ) -> None:
         self.name = name
         self.how = how
+        self.faults: set[str] = set()
+        self._told: set[str] = set()
         _known(name, "", tools)
         self.tool = tools[name]
         self.binds = None if how.binds is None else _paths(name, how.binds)
@@ -65,10 +82,12 @@ class GatedTool:
                     f"tool {name!r}: the look-up asks for {EFFECT_ID}, but the tool never gets it, so it could not be found. Name the "
                     "tool's argument that carries it: idempotency_argument."
                 )
-        self.options, parts = _of_config(name, how, tools) if isinstance(how, ToolConfig) else _of_python(name, how)
+        self.options, parts = (
+            _of_config(name, how, tools, gated) if isinstance(how, ToolConfig) else _of_python(name, how)
+        )
         self.needs_loop = is_async(self.tool) or any(asked.is_async for asked in parts.values())
         for role, asked in parts.items():
-            self.options[role] = _callback(asked, role, value_of or _as_it_is)
+            self.options[role] = _callback(self._watched(role, asked), role, value_of or _as_it_is)
 
     def declare(self, interlock: Interlock) -> None:
         """Put it on a gate."""
@@ -110,6 +129,41 @@ class GatedTool:
             kwargs["arguments"], kwargs["unbound"] = _split(taken, self.binds)
         call = {"kwargs": kwargs, "decision": decision, "origin": origin_of(evidence)}
         return call if seen is None else {**call, "seen": facts_seen(self.effect, kwargs, seen)}
+
+    def _watched(self, role: str, asked: Asked) -> Asked:
+        """A callback whose answer is not as configured, told to an operator once, since no later call will change that."""
+        if asked.is_async:
+
+            async def aof(call: Call) -> Any:
+                with self._configured(role):
+                    return await asked.of(call)
+
+            return Asked(aof, is_async=True)
+
+        def of(call: Call) -> Any:
+            with self._configured(role):
+                return asked.of(call)
+
+        return Asked(of)
+
+    @contextmanager
+    def _configured(self, role: str) -> Iterator[None]:
+        try:
+            yield
+        except NotAsConfigured as error:
+            self.faults.add(role)
+            if role not in self._told:
+                self._told.add(role)
+                log.error(
+                    "tool %r: its configuration does not fit what it asks: %s: %s. No call of it that needs this can go through until the "
+                    "configuration is corrected.",
+                    self.name,
+                    role,
+                    error,
+                )
+            raise type(error)(f"{error}. The configuration of {role!r} has to be corrected") from error
+        else:
+            self.faults.discard(role)
 
     def _function(self) -> Callable[..., Any]:
         tool, argument = self.tool, self.how.idempotency_argument
@@ -203,7 +257,7 @@ def facts_seen(
 
     Raises:
         BadInput: it is nothing that was read for an approval.
-        PremiseUnreadable: the facts could not be read when the approval was asked for.
+        NotSeen: the facts could not be read when the approval was asked for.
     """
     facts = seen.get("facts")
     if not is_text(seen.get("key")) or not (isinstance(facts, Mapping) or is_text(seen.get("unreadable"))):
@@ -211,7 +265,7 @@ def facts_seen(
     if key_of(effect, kwargs) != seen["key"]:
         return None
     if not isinstance(facts, Mapping):
-        raise PremiseUnreadable(
+        raise NotSeen(
             f"{effect.name!r}: the facts could not be read when approval was asked for, so nobody has approved on them: "
             f"{seen['unreadable']} Nothing was sent. Call again, which asks for approval anew."
         )
@@ -228,20 +282,16 @@ def _needs_id(how: ToolConfig | Effect) -> bool:
     """Whether a look-up goes by the idempotency key; one in Python may."""
     if isinstance(how, Effect):
         return how.lookup is not None and not isinstance(how.lookup, type) and _names_key(how.lookup)
-    lookup = how.lookup
-    if lookup is None:
-        return False
-    asked = list(lookup.arguments.values())
-    if isinstance(lookup.found, Match):
-        asked += lookup.found.where.values()
-    return EFFECT_ID in asked
+    return how.lookup is not None and how.lookup.asks_for_id
 
 
 def _names_key(function: Any) -> bool:
     return takes_key(function)
 
 
-def _of_config(name: str, how: ToolConfig, tools: Mapping[str, ToolCall]) -> tuple[dict[str, Any], dict[str, Asked]]:
+def _of_config(
+    name: str, how: ToolConfig, tools: Mapping[str, ToolCall], gated: Collection[str]
+) -> tuple[dict[str, Any], dict[str, Asked]]:
     parts = {"key": Asked(key_by_paths(how.key))}
     premises = how.premises
     permissions = [question for question in (how.allowed, how.approval) if question is not None]
@@ -252,6 +302,11 @@ def _of_config(name: str, how: ToolConfig, tools: Mapping[str, ToolCall]) -> tup
     ):
         for question in questions:
             _known(question.tool, f"tool {name!r}: {role}", tools)
+            if question.tool in gated:
+                raise ConfigurationError(
+                    f"tool {name!r}: {role} asks {question.tool!r}, which is gated itself; each time that it is asked it would be done, "
+                    "without the gate. Name a tool that only reads."
+                )
     if premises:
         facts = [fact for question in premises for fact in question.fields]
         twice = sorted({fact for fact in facts if facts.count(fact) > 1})
@@ -271,12 +326,6 @@ def _of_config(name: str, how: ToolConfig, tools: Mapping[str, ToolCall]) -> tup
     if permissions:
         parts["allowed"] = allowed_by(permissions, tools)
     if how.lookup is not None:
-        if not _needs_id(how):
-            log.warning(
-                "tool %r: the look-up does not ask for %s, so what anybody else did is found too, and taken for ours.",
-                name,
-                EFFECT_ID,
-            )
         parts["lookup"] = found_by(how.lookup, tools)
     if how.budget:
         parts["budget"] = Asked(budgets_of(how.budget))

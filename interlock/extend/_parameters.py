@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from interlock.callbacks import KEY_ARGUMENT, RESULT_ARGUMENT
-from interlock.config import ArgumentValue, Expectation, Match, Question, ToolConfig, instead_of
+from interlock.config import (
+    ArgumentValue,
+    Expectation,
+    LookUp,
+    Match,
+    Permission,
+    Premises,
+    Question,
+    ToolConfig,
+    instead_of,
+)
 from interlock.errors import ConfigurationError
 from interlock.extend._effect import Effect
 from interlock.rules.premises import Condition
@@ -24,22 +34,26 @@ class Parameters(NamedTuple):
         takes_any: whether it takes others, too.
         schema: the JSON Schema of its arguments, if it has one; paths into them are followed as far as it tells.
         filled: arguments that no model gives and no path of a configuration may lead to; `idempotency_argument` may name one of them.
+        required: those that a call must give.
+        answer: the JSON Schema of what it answers, if it has one; the paths into the answer are followed as far as it tells.
     """
 
     names: tuple[str, ...]
     takes_any: bool = False
     schema: Mapping[str, Any] | None = None
     filled: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    answer: Mapping[str, Any] | None = None
 
     @classmethod
-    def of_schema(cls, schema: Any, *, filled: tuple[str, ...] = ()) -> Parameters:
+    def of_schema(cls, schema: Any, *, filled: tuple[str, ...] = (), answer: Any = None) -> Parameters:
         """The parameters that a JSON Schema of arguments tells; a schema that lists none may stand for any."""
-        if not isinstance(schema, Mapping):
-            return cls((), True, None, filled)
-        listed, is_open = _taken(schema, schema, set())
+        told = answer if isinstance(answer, Mapping) else None
+        listed, is_open = _taken(schema, schema, set()) if isinstance(schema, Mapping) else (None, True)
         if listed is None:
-            return cls((), True, None, filled)
-        return cls(tuple(dict.fromkeys(listed)), is_open, schema, filled)
+            return cls((), True, None, filled, (), told)
+        required = tuple(name for name in _demanded(schema) if name not in filled)
+        return cls(tuple(dict.fromkeys(listed)), is_open, schema, filled, required, told)
 
     def problem_of(self, tool: str, given: Iterable[str], *, hidden: str | None = None) -> str:
         """What a call brings that the tool does not take, in a sentence for the model; empty if there is nothing of that kind.
@@ -60,11 +74,12 @@ class Parameters(NamedTuple):
 
 
 class Handed(NamedTuple):
-    """One place of a configuration that names an argument of a tool."""
+    """One place of a configuration that names an argument of a tool; `is_source`: a literal could stand there as well."""
 
     tool: str
     path: str
     option: str
+    is_source: bool = False
 
 
 def check_arguments(name: str, how: ToolConfig | Effect, of: Mapping[str, Parameters]) -> None:
@@ -86,7 +101,7 @@ def check_arguments(name: str, how: ToolConfig | Effect, of: Mapping[str, Parame
                 raise ConfigurationError(
                     f"tool {name!r}: the key cannot be made of {path!r}, which the gate fills in from the key."
                 )
-    for tool, path, option in _handed(name, how):
+    for tool, path, option, is_source in _handed(name, how):
         known = of.get(tool)
         if known is None or known.takes_any or (option == "idempotency_argument" and path in known.filled):
             continue
@@ -96,7 +111,10 @@ def check_arguments(name: str, how: ToolConfig | Effect, of: Mapping[str, Parame
             raise ConfigurationError(
                 f"tool {name!r}: {option} names {path!r}, which {tool!r} does not take; "
                 f"{instead_of(step, choices, there_are='it takes')}"
+                + (f' A text as it stands is {{"literal": {path!r}}}.'.replace("'", '"') if is_source else "")
             )
+    if isinstance(how, ToolConfig):
+        _check_questions(name, how, of)
     if isinstance(how, Effect) and own is not None and not own.takes_any:
         _check_callbacks(name, how, own)
 
@@ -179,7 +197,47 @@ def _source(name: str, given: Any, option: str) -> Iterator[Handed]:
     if isinstance(given, ArgumentValue):
         yield Handed(name, given.argument, option)
     elif isinstance(given, str) and not given.startswith("$"):
-        yield Handed(name, given, option)
+        yield Handed(name, given, option, option != "budget.amount")
+
+
+def _check_questions(name: str, how: ToolConfig, of: Mapping[str, Parameters]) -> None:
+    """A tool that is asked gets what it must have, and its answer has the fields that are read, as far as its schemas tell."""
+    for option, question in _questions(how):
+        known = of.get(question.tool)
+        if known is None:
+            continue
+        left_out = [argument for argument in known.required if argument not in question.arguments]
+        if left_out:
+            raise ConfigurationError(
+                f"tool {name!r}: {option}.arguments leaves out {left_out[0]!r}, which {question.tool!r} must have."
+            )
+        for part, path in _read_of(option, question):
+            missing = None if known.answer is None else _missing_in(known.answer, path.split("."), known.answer)
+            if missing is not None:
+                step, choices = missing
+                raise ConfigurationError(
+                    f"tool {name!r}: {part} names {path!r}, which the answer of {question.tool!r} does not have; "
+                    f"{instead_of(step, choices, there_are='it has')}"
+                )
+
+
+def _read_of(option: str, question: Question) -> Iterator[tuple[str, str]]:
+    """The paths into a tool's answer, each with its place in the configuration."""
+    if isinstance(question, Premises):
+        for path in question.fields.values():
+            yield f"{option}.fields", path
+    elif isinstance(question, Permission):
+        for path in question.field:
+            yield f"{option}.field", path
+    elif isinstance(question, LookUp):
+        if isinstance(question.found, str):
+            yield f"{option}.found", question.found
+        else:
+            yield f"{option}.found.items", question.found.items
+            for path in question.found.where:
+                yield f"{option}.found.where", f"{question.found.items}.0.{path}"
+        if question.result is not None:
+            yield f"{option}.result", question.result
 
 
 def _missing(known: Parameters, path: str) -> tuple[str, tuple[str, ...]] | None:
@@ -188,11 +246,18 @@ def _missing(known: Parameters, path: str) -> tuple[str, tuple[str, ...]] | None
     if first not in known.names:
         return first, known.names
     root = known.schema or {}
-    node = _resolved(root.get("properties", {}).get(first), root)
-    for step in further:
+    return _missing_in(root.get("properties", {}).get(first), further, root)
+
+
+def _missing_in(start: Any, steps: Iterable[str], root: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
+    """As `_missing`, below a part of a schema."""
+    node = _resolved(start, root)
+    for step in steps:
         if node.get("type") == "array" and step.isdecimal():
             node = _resolved(node.get("items"), root)
             continue
+        if node.get("type") in _SCALARS:
+            return step, ()
         properties = node.get("properties")
         if not isinstance(properties, Mapping) or _is_open(node):
             return None
@@ -200,6 +265,9 @@ def _missing(known: Parameters, path: str) -> tuple[str, tuple[str, ...]] | None
             return step, tuple(map(str, properties))
         node = _resolved(properties[step], root)
     return None
+
+
+_SCALARS = frozenset({"string", "integer", "number", "boolean", "null"})
 
 
 def _taken(node: Any, root: Mapping[str, Any], followed: set[str]) -> tuple[list[str] | None, bool]:
@@ -226,6 +294,25 @@ def _taken(node: Any, root: Mapping[str, Any], followed: set[str]) -> tuple[list
         listed = further if listed is None else [*listed, *(further or ())]
         is_open = is_open or is_further_open
     return listed, is_open
+
+
+def _demanded(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The arguments that a call must give. A strict schema demands them all; one with a default, or that may be null, can be left out."""
+    properties, demanded = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping) or not isinstance(demanded, list):
+        return
+    for name in demanded:
+        node = properties.get(name)
+        if isinstance(node, Mapping) and "default" not in node and not _may_be_null(node):
+            yield str(name)
+
+
+def _may_be_null(node: Mapping[str, Any]) -> bool:
+    kind = node.get("type")
+    forms = [form for name in ("anyOf", "oneOf") for form in node.get(name) or ()]
+    return "null" in (kind if isinstance(kind, list) else [kind]) or any(
+        isinstance(form, Mapping) and _may_be_null(form) for form in forms
+    )
 
 
 def _is_open(node: Mapping[str, Any]) -> bool:

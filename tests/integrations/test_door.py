@@ -166,3 +166,13 @@ def test_a_misspelt_argument_is_refused_at_the_door(wrapper: Callable[..., Any],
             wrapper(config, tmp_path / str(number))
         assert meant in str(refused.value)
         assert not (tmp_path / str(number)).exists()
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_a_gated_tool_is_never_asked(wrapper: Callable[..., Any], tmp_path: Path) -> None:
+    """In each wrapper a configuration that would ask the gated tool itself, and so do it once more, is refused at the door."""
+    config = copy.deepcopy(CONFIG)
+    config["tools"]["create_refund"]["lookup"]["tool"] = "create_refund"
+    with pytest.raises(ConfigurationError, match="lookup asks 'create_refund', which is gated itself"):
+        wrapper(config, tmp_path / "journal")
+    assert not (tmp_path / "journal").exists()

@@ -73,7 +73,7 @@ def test_dict_json_and_toml_are_the_same(tmp_path: Path) -> None:
     [
         ({"tool": {}, **REFUND}, "tool is no option; did you mean 'tools'?"),
         (changed(premise={}), "tools.create_refund.premise is no option; did you mean 'premises'?"),
-        (changed("premises", field=1), "premises.0.field is no option; did you mean 'fields'?"),
+        (changed("premises", field=1), "tools.create_refund.premises.field is no option; did you mean 'fields'?"),
         (changed("lookup", finds="x"), "lookup.finds is no option; did you mean 'found'?"),
         (
             changed(expect={"refunded_total": {"at_lest": 5}}),
@@ -85,7 +85,7 @@ def test_dict_json_and_toml_are_the_same(tmp_path: Path) -> None:
         (changed(allowed={"tool": "get_order", "fields": "ok"}), "allowed.fields is no option; did you mean 'field'?"),
         (
             changed(budget={"key": "refunds", "limit": 5, "ammount": 1}),
-            "budget.0.ammount is no option; did you mean 'amount'?",
+            "tools.create_refund.budget.ammount is no option; did you mean 'amount'?",
         ),
         (changed("premises", arguments={"a": "$effectid"}), "the one name with a $ is $effect_id"),
         (
@@ -102,6 +102,29 @@ def test_dict_json_and_toml_are_the_same(tmp_path: Path) -> None:
         (changed(lookup="find_refund"), "lookup: give an object, not 'find_refund'"),
         (changed(timeout=[3]), "timeout: give a number, not [3]"),
         (changed(binds=5), "binds: give a list, not 5"),
+        (changed(budget={"key": 5, "limit": 1, "amount": 1}), "tools.create_refund.budget.key: give a text, not 5"),
+        (changed(budget=[{"key": "k", "limit": "10", "amount": 1}]), "budget.0.limit: give a whole number, not '10'"),
+        (changed(budget={"key": "k", "limit": True, "amount": 1}), "budget.limit: give a whole number, not True"),
+        (changed(budget={"key": "k", "limit": 1, "amount": 1.5}), "budget.amount: give a whole number, not 1.5"),
+        (changed(budget={"key": "k", "limit": {"argumnt": "x"}, "amount": 1}), "did you mean 'argument'?"),
+        (changed(timeout=-1), "timeout: give a number of at least 0, not -1"),
+        (changed(timeout=0), "timeout: give a number above 0, not 0"),
+        (changed(timeout=True), "timeout: give a number, not True"),
+        (changed(expect={"x": {"at_most": "100"}}), "expect.x.at_most: give a number, not '100'"),
+        (changed(expect={"x": {"at_most": True}}), "expect.x.at_most: give a whole number, not True"),
+        (changed(expect={"x": {"unchanged": False}}), "expect.x.unchanged: give true, not False"),
+        (changed(expect={"x": {"matches": 1}}), "expect.x.matches is there in Python only: give the tool as an Effect"),
+        (changed(rejected_on=1), "rejected_on is there in Python only"),
+        (
+            changed(expect={"x": {"equals": {"litral": 0}}}),
+            "expect.x.equals: 'litral' is none of ours; did you mean 'literal'?",
+        ),
+        (changed(lookup={"tool": "find", "found": "x"}), 'lookup: it does not ask for "$effect_id"'),
+        (
+            changed("lookup", arguments={"reference": {"literal": "$effect_id"}}),
+            'for the idempotency key write "$effect_id" itself',
+        ),
+        (changed("lookup", counts_as_ours=True), 'leave out "counts_as_ours"'),
         ({}, "tools is missing"),
         ([], "it holds list"),
     ],

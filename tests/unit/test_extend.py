@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from interlock import Budget, ConfigurationError, Interlock, JournalError, Rejected, Status, Verdict, matches
-from interlock.extend import Effect, Parameters, ProtectedTools, ToolFailed, ToolGate
+from interlock.extend import Effect, Parameters, ProtectedTools, ToolFailed, ToolGate, load
 from interlock.rules.values import raised_in
 
 CONFIG: dict[str, Any] = {
@@ -149,14 +149,13 @@ def test_missing_premise_is_an_error_and_never_unchanged(service: Service, tmp_p
     with gate(service, tmp_path) as tools:
         answers = [tools.call("create_refund", CALL) for _ in range(2)]
     assert {str(answer.outcome) for answer in answers} == {"REFUSED:unreadable"}
-    assert "no 'refunded_total'" in answers[0].message
-    assert "It can be tried again later" in answers[0].message
+    assert "no 'refunded_total'" in answers[0].outcome.detail
     assert service.refunds == []
 
 
 def test_missing_found_is_not_absence(service: Service, tmp_path: Path) -> None:
     """A look-up whose answer lacks the field says nothing: the effect stays open and is not sent again."""
-    how = config(lookup={"tool": "get_order", "arguments": {"order_id": "order_id"}, "found": "refund.there"})
+    how = config(lookup={"tool": "get_order", "arguments": {"reference": "$effect_id"}, "found": "refund.there"})
     service.fails = TimeoutError("no answer")
     with gate(service, tmp_path, how) as tools:
         answer = tools.call("create_refund", CALL)
@@ -172,7 +171,10 @@ def test_missing_found_is_not_absence(service: Service, tmp_path: Path) -> None:
         ({"tools": {}}, "gates no tool"),
         ({"tools": {"create_refnd": {"key": "order_id"}}}, "was not handed over; did you mean 'create_refund'?"),
         (config(premises={"tool": "get_ordr", "fields": "x"}), "premises asks the tool 'get_ordr'"),
-        (config(lookup={"tool": "find", "found": "x"}), "lookup asks the tool 'find'"),
+        (
+            config(lookup={"tool": "find", "arguments": {"a": "$effect_id"}, "found": "x"}),
+            "lookup asks the tool 'find'",
+        ),
         (config(idempotency_argument=None), "the tool never gets it"),
         (config(idempotency_argument=None, lookup=None, dedupes=True), "nothing carries the key"),
         (config(expect={"refundd_total": 5}), "expect names 'refundd_total'"),
@@ -192,6 +194,115 @@ def test_what_cannot_be_kept_is_refused_when_it_is_built(
     with pytest.raises(ConfigurationError) as raised:
         gate(service, tmp_path, how)
     assert expected in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"lookup": {"tool": "create_refund", "arguments": {"reference": "$effect_id"}, "found": "id"}},
+            "lookup asks 'create_refund', which is gated itself",
+        ),
+        ({"premises": {"tool": "send_mail", "fields": ["sent"]}}, "premises asks 'send_mail', which is gated itself"),
+        ({"allowed": {"tool": "send_mail", "field": "sent"}}, "asks 'send_mail', which is gated itself"),
+        ({"approval": {"tool": "send_mail", "field": "sent"}}, "asks 'send_mail', which is gated itself"),
+    ],
+)
+@pytest.mark.parametrize("mail", [{"key": "to"}, Effect(key=lambda to: to)], ids=["data", "Python"])
+def test_a_gated_tool_checks_nothing(mail: Any, options: Any, said: str, service: Service, tmp_path: Path) -> None:
+    """A tool that is gated is never asked for a fact, since it would be done each time, past the gate."""
+    how = config(**options)
+    how["tools"]["send_mail"] = mail
+    tools = {**service.tools, "send_mail": lambda arguments, context: {"sent": True}}
+    with pytest.raises(ConfigurationError) as refused:
+        ToolGate(how, tools=tools, journal=tmp_path / "journal")
+    assert said in str(refused.value)
+    assert not (tmp_path / "journal").exists()
+
+
+def test_whatever_is_found_may_count_as_ours_on_purpose(service: Service, tmp_path: Path) -> None:
+    """Where a service allows one per order, a look-up by the order takes what anybody did for it, if the configuration says so."""
+    service.order["refund"] = {"id": "by hand"}
+    service.fails = TimeoutError("no answer")
+    asked = {"tool": "get_order", "arguments": {"order_id": "order_id"}, "found": "refund", "counts_as_ours": True}
+    with gate(service, tmp_path, config(lookup=asked)) as made:
+        answer = made.call("create_refund", CALL)
+    assert (str(answer.outcome), answer.value) == ("COMMITTED_ON_QUERY", {"id": "by hand"})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"found": "fond"}, {"result": "refnd"}, {"found": {"items": "found", "where": {"a": "$effect_id"}}}]
+)
+@pytest.mark.parametrize("runs_async", [False, True])
+def test_a_look_up_that_is_configured_wrongly_is_an_operators(
+    runs_async: bool, wrong: Any, service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A path that leads to nothing is told once at ERROR and to a person, and a model hears that an operator has to look."""
+    how = config(lookup={**CONFIG["tools"]["create_refund"]["lookup"], **wrong})
+    send = service.create_refund
+
+    def lost(arguments: dict[str, Any], context: Any) -> Any:
+        send(arguments, context)
+        raise TimeoutError("no answer")
+
+    tools = {**service.tools, "create_refund": lost}
+    if runs_async:
+
+        async def find(arguments: dict[str, Any], context: Any) -> Any:
+            return service.find_refund(arguments, context)
+
+        tools["find_refund"] = find
+    with ToolGate(how, tools=tools, journal=tmp_path / "journal") as made:
+        made.recover()
+        answers = [made.call("create_refund", CALL) for _ in range(2)]
+    for answer in answers:
+        assert str(answer.outcome) == "IN_FLIGHT:lookup_failed"
+        assert answer.message == (
+            "It is not known yet whether it happened; an operator has to look at the gate's configuration. Calling again will not help "
+            "until then."
+        )
+        assert "The configuration of 'lookup' has to be corrected" in answer.outcome.for_person
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+    assert len(service.refunds) == 1
+
+
+def test_a_model_hears_nothing_of_the_inside(service: Service, tmp_path: Path) -> None:
+    """A check that raised may be tried again, one that is configured wrongly may not; neither tells a model of classes and functions."""
+    permission = {"tool": "get_order", "field": "opn"}
+    with gate(service, tmp_path / "a", config(allowed=permission)) as made:
+        answer = made.call("create_refund", CALL)
+    assert answer.message.startswith("Not done: what it depends on could not be read, so nothing was sent; an operator")
+    service.order["open"] = "yes"
+    with gate(service, tmp_path / "b", config(allowed={**permission, "field": "open"})) as made:
+        assert "an operator has to look" in made.call("create_refund", CALL).message
+    tools = {**service.tools, "get_order": lambda arguments, context: {}["no such order"]}
+    with ToolGate(CONFIG, tools=tools, journal=tmp_path / "c") as made:
+        made.recover()
+        answer = made.call("create_refund", CALL)
+    assert answer.message == (
+        "Not done: what it depends on could not be read, so nothing was sent. It can be tried again later."
+    )
+    assert "KeyError" in answer.outcome.detail
+    asks = {"tool": "get_order", "arguments": {"order_id": "note"}, "fields": ["refunded_total"]}
+    with gate(service, tmp_path / "d", config(premises=asks)) as made:
+        answer = made.call("create_refund", CALL)
+    assert answer.message == (
+        "Not done: the argument 'note' is missing. Nothing was sent. Correct the arguments and call again."
+    )
+    assert service.refunds == []
+
+
+def test_a_mistake_in_a_file_is_told_with_the_file(service: Service, tmp_path: Path) -> None:
+    """What is found out beside the tools names the file as what is found out in it does; a dict has no name."""
+    file = tmp_path / "gate.json"
+    file.write_text(json.dumps(config(binds=["order.id"])))
+    with pytest.raises(ConfigurationError) as refused:
+        ToolGate(load(file), tools=service.tools, journal=tmp_path / "journal")
+    assert str(refused.value).startswith(f"{file}: tool 'create_refund': binds= names")
+    file.write_text(json.dumps(config(key=["orderid"])))
+    with pytest.raises(ConfigurationError) as refused:
+        ToolGate(file, tools=service.tools, journal=tmp_path / "journal", parameters=PARAMETERS)
+    assert str(refused.value).startswith(f"{file}: tool 'create_refund': key names")
 
 
 def test_nested_paths_literals_and_lists(service: Service, tmp_path: Path) -> None:
@@ -525,6 +636,7 @@ SCHEMA: dict[str, Any] = {
         "amount": {"type": "integer"},
         "reference": {"type": "string"},
         "customer": {"$ref": "#/$defs/Customer"},
+        "kind": {"type": "string"},
         "lines": {"type": "array", "items": {"type": "object", "properties": {"sku": {"type": "string"}}}},
         "note": {"anyOf": [{"type": "object", "properties": {"text": {}}}, {"type": "null"}]},
     },
@@ -533,8 +645,19 @@ SCHEMA: dict[str, Any] = {
 PARAMETERS = {
     "create_refund": Parameters.of_schema(SCHEMA),
     "get_order": Parameters(("order_id",)),
-    "find_refund": Parameters(("reference",)),
+    "find_refund": Parameters.of_schema(
+        {"type": "object", "properties": {"reference": {"type": "string"}, "page": {}}, "required": ["reference"]},
+        answer={
+            "type": "object",
+            "properties": {
+                "found": {"type": "boolean"},
+                "refund": {"type": "object", "additionalProperties": True},
+                "all": {"type": "array", "items": {"type": "object", "properties": {"reference": {}}}},
+            },
+        },
+    ),
 }
+LOOKUP = CONFIG["tools"]["create_refund"]["lookup"]
 MISSPELT: list[tuple[dict[str, Any], str]] = [
     ({"key": ["orderid"]}, "key names 'orderid', which 'create_refund' does not take; did you mean 'order_id'?"),
     ({"key": ["customer.nam"]}, "did you mean 'name'?"),
@@ -564,6 +687,27 @@ MISSPELT: list[tuple[dict[str, Any], str]] = [
         },
         "lookup.found.where names 'order_ids'",
     ),
+    ({"key": ["kind.x"]}, "key names 'kind.x', which 'create_refund' does not take"),
+    (
+        {"lookup": {**LOOKUP, "arguments": {"page": "$effect_id"}}},
+        "lookup.arguments leaves out 'reference', which 'find_refund' must have",
+    ),
+    (
+        {"lookup": {**LOOKUP, "found": "fond"}},
+        "lookup.found names 'fond', which the answer of 'find_refund' does not have; did you mean 'found'?",
+    ),
+    ({"lookup": {**LOOKUP, "result": "refnd"}}, "did you mean 'refund'?"),
+    ({"lookup": {**LOOKUP, "found": "found.id"}}, "lookup.found names 'found.id'"),
+    ({"lookup": {**LOOKUP, "found": {"items": "al", "where": {"reference": "$effect_id"}}}}, "did you mean 'all'?"),
+    (
+        {"lookup": {**LOOKUP, "found": {"items": "all", "where": {"refrence": "$effect_id"}}}},
+        "did you mean 'reference'?",
+    ),
+    (
+        {"allowed": {"tool": "find_refund", "arguments": {"reference": "note"}, "field": "fund"}},
+        "did you mean 'found'?",
+    ),
+    ({"budget": {"key": ["refunds"], "limit": 5, "amount": "amount"}}, '{"literal": "refunds"}'),
     ({"budget": {"key": ["customer.id"], "limit": 5, "amount": "amount"}}, "budget.key names 'customer.id'"),
     ({"budget": {"key": "day", "limit": 5, "amount": "amounts"}}, "budget.amount names 'amounts'"),
     ({"expect": {"refunded_total": {"at_most": {"argument": "amont"}}}}, "expect.refunded_total.at_most names 'amont'"),
@@ -656,6 +800,7 @@ def test_facts_that_the_approver_could_not_see(service: Service, tmp_path: Path)
             answer = tools.call("create_refund", CALL, seen=one)
             assert str(answer.outcome) == "REFUSED:unreadable"
             assert "when approval was asked for" in answer.message
+            assert "get_order" not in answer.message
         bad = tools.call("create_refund", CALL, seen={"facts": {"refunded_total": 0}})
         assert str(bad.outcome) == "REFUSED:bad_input"
         assert tools.read_facts("create_refund", {}) is None
