@@ -117,7 +117,7 @@ def recover_one(
         force = in_force(history, key, declared)
         capabilities = force.capabilities
         dedupes_now = is_within_window(state, capabilities, clock)
-        request = Request(payload, state.proposed["digest"], key)
+        request = Request(state.proposed, key)
         # Requests of earlier decisions that were only ever found to be absent. Their keys are others, so no resend is dropped for them.
         earlier = [one for one in uncertain(history) if (one.key, one.digest) != (request.key, request.digest)]
         asked: _Asked | None = None

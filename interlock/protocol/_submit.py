@@ -283,7 +283,12 @@ def _found_after_all(
         return None
     if seen.differs:
         return outcome_for(Status.REFUSED, history, proposal, reason=Reason.CONFLICTING_PAYLOAD, detail=seen.differs)
-    written: History | None = yield Append(history, (Draft(Kind.COMMITTED, rfc3339(clock.now()), _found(seen, clock)),))
+    at = rfc3339(clock.now())
+    drafts = (Draft(Kind.COMMITTED, at, _found(seen, clock)),)
+    if request.digest != fold(history).proposed["digest"]:
+        # What was decided after it was not done. The request that was stands last, so that the record says what has landed.
+        drafts = (Draft(Kind.PROPOSED, at, request.proposed), *drafts)
+    written: History | None = yield Append(history, drafts)
     if written is None:
         written = yield Load(history.effect_id)
     settled = fold(written)

@@ -103,14 +103,23 @@ class Request(NamedTuple):
     """What was sent once or more under one idempotency key.
 
     Attributes:
-        payload: the arguments.
-        digest: the fingerprint of those that count.
+        proposed: data of the PROPOSED entry that it followed.
         key: the idempotency key.
     """
 
-    payload: Mapping[str, Any]
-    digest: str
+    proposed: Mapping[str, Any]
     key: str
+
+    @property
+    def payload(self) -> Mapping[str, Any]:
+        """The arguments."""
+        payload: Mapping[str, Any] = self.proposed["payload"]
+        return payload
+
+    @property
+    def digest(self) -> str:
+        """The fingerprint of the arguments that count."""
+        return str(self.proposed["digest"])
 
 
 ABSENT = "absent"
@@ -131,7 +140,7 @@ def uncertain(history: History) -> list[Request]:
             found.update(((request.key, request.digest), request) for request in sent)
             proposed, sent = entry.data, []
         elif entry.kind is Kind.DISPATCHED:
-            sent.append(Request(proposed["payload"], proposed["digest"], entry.data["key"]))
+            sent.append(Request(proposed, entry.data["key"]))
         elif entry.kind is Kind.FAILED and len(sent) == 1 and entry.data.get("verdict", entry.data["reason"]) != ABSENT:
             sent = []
     found.update(((request.key, request.digest), request) for request in sent)

@@ -131,6 +131,24 @@ def test_recovery_finds_an_earlier_request_with_other_arguments() -> None:
     assert len(network.landed) == 1
 
 
+def test_what_landed_late_is_told_to_a_decision_on_other_arguments() -> None:
+    """The first request landed after a second decision was refused: the difference that is told is from what landed."""
+    network = Network("lost", "lost")
+    refund = network.declare(network.world.gate())
+    assert str(refund("881", amount=20)) == "FAILED:absent"
+    network.allowed = False
+    assert str(refund("881", amount=15, decision="another")) == "REFUSED:lease"
+    network.landed.append(network.sent[0])
+    network.allowed = True
+    outcome = refund("881", amount=15, decision="another")
+    assert str(outcome) == "REFUSED:conflicting_payload"
+    assert outcome.changes == {"amount": {"rule": "as recorded first", "seen": 20, "now": 15}}
+    assert outcome.history.kind is Kind.COMMITTED
+    assert str(refund("881", amount=15, decision="another")) == "REFUSED:conflicting_payload"
+    assert str(refund("881", amount=20)) == "DUPLICATE_IGNORED"
+    assert len(network.sent) == 2
+
+
 def test_a_lookup_of_an_earlier_request_that_fails_is_not_absence() -> None:
     """The service cannot be asked for the first key: nothing is sent until it can."""
     network = Network("lost", "lost", "lost", "lost")
