@@ -74,6 +74,8 @@ BUSY_S = 10.0
 _SCAN = "SELECT seq, effect_id, body, hash, link FROM entries WHERE seq > ? ORDER BY seq LIMIT 1000"
 
 
+_OURS = (__name__, Journal.__module__, liveness.__name__)
+"""Where a thread that leads is, or one that holds a lock of the journal's."""
 _TORN = (
     "this process was forked from one that had a journal open, in the middle of a write or without Python's knowledge, and SQLite "
     "cannot be used safely in it. Nothing was sent. Fork before the journal is opened, or by os.fork or multiprocessing."
@@ -116,7 +118,7 @@ class SQLiteJournal(Journal):
         liveness.check_locks(self._workers)
         self._is_closed = False
         self._is_torn = False
-        self._is_held = False
+        self._fork: object | None = None
         with _connecting:
             self._start()
             _journals.add(self)
@@ -134,7 +136,7 @@ class SQLiteJournal(Journal):
         self._writer: sqlite3.Connection | None = self._connect_writer()
         self._tail: Tail | None = None
         self._is_alone = True
-        self._group = GroupCommit(self._store)
+        self._group = GroupCommit(self._store, modules=_OURS)
         try:
             self._me = liveness.new_worker(self._workers)
         except OSError as error:
@@ -192,19 +194,33 @@ class SQLiteJournal(Journal):
     def close(self) -> None:
         """As the base says."""
         self._is_closed = True
-        if self._pid == os.getpid():
-            self._me.close()
-            self._free()
+        if self._pid != os.getpid():
+            return
+        if self._group.is_below():
+            # A signal handler closes what this very thread is in the middle of, and would wait for itself. Another thread can wait.
+            with contextlib.suppress(RuntimeError):  # no more threads: the interpreter is ending, and with it all this
+                threading.Thread(target=self._close, name="interlock-close").start()
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        self._me.close()
+        self._free()
 
     def _free(self) -> None:
         """Close the connections, once no send is running whose answer could still come."""
         if self._me.sending:
             return
-        if self._group.close():
-            if not self._me.is_abandoned:
-                self._index_all()
-            self._disconnect()
-            self._group.hand_on()
+        lead = object()
+        try:
+            if self._group.close(lead):
+                if not self._me.is_abandoned:
+                    self._index_all()
+                self._disconnect()
+                self._group.hand_on(lead)
+        except BaseException:
+            self._group.go_on(lead)
+            raise
 
     def _disconnect(self) -> None:
         with _connecting:
@@ -221,11 +237,12 @@ class SQLiteJournal(Journal):
 
     def _before_fork(self) -> None:
         """Keep this process out of SQLite, so that a child inherits no connection in the middle of something."""
-        self._is_held = self._group.hold(BUSY_S)
+        lead = object()
+        self._fork = lead if self._group.hold(lead, BUSY_S) else None
 
     def _after_fork_in_parent(self) -> None:
-        if self._is_held:
-            self._group.hand_on()
+        if self._fork is not None:
+            self._group.hand_on(self._fork)
 
     def _after_fork_in_child(self) -> None:
         """Close what was inherited.
@@ -234,7 +251,7 @@ class SQLiteJournal(Journal):
         parent's locks for the child's; then the parent, or another, can find itself alone, and delete the log that the
         child writes to. Closing takes nothing from the parent: locks of this kind are not inherited.
         """
-        if not self._is_held:
+        if self._fork is None:
             self._is_torn = True
             _LEFT_TO_THE_PARENT.append((self._opened, self._writer))
             return
@@ -508,20 +525,21 @@ class SQLiteJournal(Journal):
         self._here(effect_id)
         # The writer's connection keeps its pages over its own commits; every other one has to read them again. It is free for
         # a moment where nobody commits.
-        is_writers = self._group.try_lead()
+        lead = object()
         try:
-            got = self._history_at_once(effect_id) if is_writers else None
+            got = self._history_at_once(effect_id) if self._group.try_lead(lead) else None
             if got is None:
                 tail = self._tail
                 with self._reading() as connection:
                     execute = connection.execute
                     found = (Tail(execute) if tail is None else tail).look(execute, effect_id)
                     got = found, _history(execute, found)
-        except sqlite3.Error as error:
-            raise self._translated(error) from error
-        finally:
-            if is_writers:
-                self._group.hand_on()
+            self._group.hand_on(lead)
+        except BaseException as error:
+            self._group.go_on(lead)
+            if isinstance(error, sqlite3.Error):
+                raise self._translated(error) from error
+            raise
         (head, head_seq), rows = got
         history = [(raw(body), raw(stored).hex()) for body, stored in reversed(rows)]
         if head_seq is not None and (not history or history[-1][1] != head):
@@ -556,16 +574,23 @@ class SQLiteJournal(Journal):
     def _query_by_either(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         """As `_query`, by the writer's connection while that is free: a process that only recovers makes no second one."""
         self._here()
-        if getattr(self._pinned, "connection", None) is None and self._group.try_lead():
-            try:
-                if self._writer is not None:
-                    return self._writer.execute(statement, values).fetchall()
-            except sqlite3.Error as error:
-                if _code(error) not in _BUSY:  # that connection does not wait for other processes; a reader's does
-                    raise self._translated(error) from error
-            finally:
-                self._group.hand_on()
-        return self._query(statement, values)
+        found: list[tuple[Any, ...]] | None = None
+        lead = object()
+        try:
+            if getattr(self._pinned, "connection", None) is None and self._group.try_lead(lead):
+                try:
+                    if self._writer is not None:
+                        found = self._writer.execute(statement, values).fetchall()
+                except sqlite3.OperationalError as error:
+                    if _code(error) not in _BUSY:  # that connection does not wait for other processes; a reader's does
+                        raise
+                self._group.hand_on(lead)
+        except BaseException as error:
+            self._group.go_on(lead)
+            if isinstance(error, sqlite3.Error):
+                raise self._translated(error) from error
+            raise
+        return self._query(statement, values) if found is None else found
 
     def _query(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         self._here()

@@ -217,7 +217,7 @@ def test_one_batch_is_judged_in_order(journal: SQLiteJournal) -> None:
     commits: list[str] = []
     writer = journal._writer
     writer.set_trace_callback(lambda statement: commits.append(statement) if is_commit(journal, statement) else None)
-    journal._group.hold()
+    journal._group.hold("test")
     results: list[object] = [None] * 8
 
     def work(number: int) -> None:
@@ -233,7 +233,7 @@ def test_one_batch_is_judged_in_order(journal: SQLiteJournal) -> None:
         thread.start()
     while len(journal._group._queue) < 8:
         threading.Event().wait(0.001)
-    journal._group.hand_on()
+    journal._group.hand_on("test")
     for thread in threads:
         thread.join(30)
     writer.set_trace_callback(None)

@@ -127,11 +127,11 @@ def test_threads_that_come_and_go_leave_no_descriptors(journal: SQLiteJournal) -
     """A server that reads in a new thread for each request keeps as many connections as read at one time."""
 
     def read() -> None:
-        assert journal._group.try_lead()  # as if somebody were writing, so that the read needs a connection of its own
+        assert journal._group.hold("test", 0)  # as if somebody were writing: the read needs a connection of its own
         try:
             journal.load("e1")
         finally:
-            journal._group.hand_on()
+            journal._group.hand_on("test")
 
     def run() -> None:
         thread = threading.Thread(target=read)

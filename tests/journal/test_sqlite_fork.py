@@ -71,12 +71,12 @@ def test_a_fork_in_the_middle_of_a_write_that_does_not_end_is_refused(tmp_path: 
     script = """
 from interlock.journal import _sqlite
 _sqlite.BUSY_S = 0.1
-assert journal._group.try_lead()  # a write that hangs
+assert journal._group.hold("test", 0)  # a write that hangs
 pid = os.fork()
 if pid == 0:
     uses = [lambda: journal.load("before"), lambda: write(journal, "child"), lambda: SQLiteJournal(sys.argv[1])]
     os._exit(sum(not refused(use) for use in uses))
-journal._group.hand_on()
+journal._group.hand_on("test")
 """
     run = subprocess.run(
         [sys.executable, "-c", _HEAD + script + _TAIL, str(tmp_path), str(root)],

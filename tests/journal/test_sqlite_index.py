@@ -55,8 +55,8 @@ def test_many_see_one_journal(three: list[SQLiteJournal], seed: int) -> None:
         journal = three[min(int(rng.expovariate(1.0)), 2)]
         effect_id = f"e{rng.randrange(40)}"
         with contextlib.ExitStack() as held:
-            if rng.random() < 0.3 and journal._group.try_lead():  # as while somebody else commits
-                held.callback(journal._group.hand_on)
+            if rng.random() < 0.3 and journal._group.hold("test", 0):  # as while somebody else commits
+                held.callback(journal._group.hand_on, "test")
             history = journal.load(effect_id)
         expected = model.load(effect_id)
         assert [entry.kind for entry in history.entries] == [entry.kind for entry in expected.entries]
@@ -90,7 +90,7 @@ def test_what_is_indexed_while_a_late_reader_starts_anew_is_not_missed(three: li
     for number in range(6):
         write(writer, f"e{number}")  # two entries each: twelve are read at once, and the thirteenth is not
     write(writer, "e-last")
-    assert reader._group.try_lead()
+    assert reader._group.hold("test", 0)
     try:
         connection, calls = reader._writer or reader._connect_writer(), []
 
@@ -107,7 +107,7 @@ def test_what_is_indexed_while_a_late_reader_starts_anew_is_not_missed(three: li
         assert tail is not None
         head, _ = tail.lead(execute, "e-last")  # type: ignore[arg-type]
     finally:
-        reader._group.hand_on()
+        reader._group.hand_on("test")
     assert head == writer.load("e-last").head
     assert "e-last" not in tail.absent
 

@@ -93,15 +93,15 @@ def test_many_tasks_that_want_the_same_effects_send_each_once(tmp_path: Path) ->
 def test_a_read_does_not_hold_up_a_write_that_came_meanwhile(tmp_path: Path) -> None:
     """A write that queues while a read has the writer's connection is woken when the read is over."""
     journal = SQLiteJournal(tmp_path)
-    assert journal._group.try_lead()
-    assert not journal._group.try_lead()
+    assert journal._group.hold("test", 0)
+    assert not journal._group.try_lead("another")
 
     async def write() -> History | None:
         draft = Draft(Kind.PROPOSED, "2026-01-01T00:00:00+00:00", {"effect": "refund"})
         task = asyncio.ensure_future(journal.append_async(History("effect"), (draft,)))
         await asyncio.sleep(0.01)
         assert not task.done()
-        journal._group.hand_on()
+        journal._group.hand_on("test")
         return await asyncio.wait_for(task, 5)
 
     assert asyncio.run(write()) is not None
