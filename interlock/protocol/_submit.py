@@ -284,7 +284,7 @@ def _found_after_all(
     if seen.differs:
         return outcome_for(Status.REFUSED, history, proposal, reason=Reason.CONFLICTING_PAYLOAD, detail=seen.differs)
     at = rfc3339(clock.now())
-    drafts = (Draft(Kind.COMMITTED, at, _found(seen, clock)),)
+    drafts: tuple[Draft, ...] = (Draft(Kind.COMMITTED, at, _found(seen, clock)),)
     if request.digest != fold(history).proposed["digest"]:
         # What was decided after it was not done. The request that was stands last, so that the record says what has landed.
         drafts = (Draft(Kind.PROPOSED, at, request.proposed), *drafts)

@@ -181,13 +181,13 @@ def history(*steps: str) -> History:
     for step in steps:
         kind, _, word = step.partition(":")
         what = {"P": Kind.PROPOSED, "D": Kind.DISPATCHED, "F": Kind.FAILED, "R": Kind.REFUSED}[kind]
-        data: dict[str, Any] = {
+        said: dict[str, dict[str, Any]] = {
             "P": {"payload": {"amount": word}, "digest": word},
             "D": {"key": word},
             "F": {"reason": word, **({} if word in ("old", "absent") else {"verdict": word})},
             "R": {},
-        }[kind]
-        draft = Draft(what, "", data)
+        }
+        draft = Draft(what, "", said[kind])
         entries.append(Entry("e", len(entries), draft.kind, draft.at, "w", draft.data, b"", ""))
     return History("e", tuple(entries))
 
