@@ -80,6 +80,7 @@ _TORN = (
     "this process was forked from one that had a journal open, in the middle of a write or without Python's knowledge, and SQLite "
     "cannot be used safely in it. Nothing was sent. Fork before the journal is opened, or by os.fork or multiprocessing."
 )
+_CLOSED = "this journal was closed, or its worker died in a simulated crash; open a new one."
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA})
 _UNSUITABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
@@ -132,6 +133,7 @@ class SQLiteJournal(Journal):
         """Connect as a new worker of this process."""
         self._opened: list[_Reader] = []
         self._idle: list[_Reader] = []
+        self._is_freed = False
         self._pinned = threading.local()
         self._writer: sqlite3.Connection | None = self._connect_writer()
         self._tail: Tail | None = None
@@ -162,7 +164,7 @@ class SQLiteJournal(Journal):
                 if self._pid != os.getpid():
                     self._start()
         if self._is_closed and (is_child or effect_id is None or not self._me.is_sending(effect_id)):
-            raise JournalError("this journal was closed, or its worker died in a simulated crash; open a new one.")
+            raise JournalError(_CLOSED)
 
     @property
     def worker(self) -> str:
@@ -224,7 +226,8 @@ class SQLiteJournal(Journal):
 
     def _disconnect(self) -> None:
         with _connecting:
-            opened, self._opened = self._opened, []
+            self._is_freed = True
+            opened, self._opened, self._idle = self._opened, [], []
             writer, self._writer = self._writer, None
         for reader in opened:
             with reader.lock, contextlib.suppress(sqlite3.Error):
@@ -371,6 +374,8 @@ class SQLiteJournal(Journal):
             reader = self._idle.pop()
         except IndexError:
             with _connecting:
+                if self._is_freed:  # since it was looked at: by a signal handler, or another thread
+                    raise JournalError(_CLOSED) from None
                 reader = _Reader(self._connect())
                 self._opened.append(reader)
         with reader.lock:
