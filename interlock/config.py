@@ -12,7 +12,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,32 +34,14 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from interlock.errors import ConfigurationError
-
-EFFECT_ID = "$effect_id"
-"""Stands for the idempotency key of the effect, where a tool's arguments are named."""
+from interlock.naming import EFFECT_ID, JOURNAL, instead_of, steps_of
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
 _SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def path(text: str) -> tuple[str, ...]:
-    """The steps of a path such as `refund.total` or `items.0.id`.
-
-    Raises:
-        ValueError: it is malformed.
-    """
-    steps = tuple(text.split("."))
-    if text.startswith("$"):
-        raise ValueError(
-            f'{text!r} is none of ours; the one name with a $ is {EFFECT_ID}. A plain text is {{"literal": ...}}'
-        )
-    if not all(step and step == step.strip() for step in steps):
-        raise ValueError(f'{text!r} is no path; write names with single dots, such as "refund.total" or "items.0.id"')
-    return steps
-
-
 def _is_path(text: str) -> str:
-    path(text)
+    steps_of(text)
     return text
 
 
@@ -427,7 +409,7 @@ class ToolsConfig(_Strict):
     """
 
     journal: Name = Field(
-        default=".interlock",
+        default=JOURNAL,
         description="The directory of the journal. A relative one starts at the directory of this file, not where the process is started.",
     )
     tools: dict[Name, ToolConfig] = Field(description="The tools that are gated, by name.")
@@ -453,13 +435,6 @@ def load(source: ToolsConfig | Mapping[str, Any] | str | os.PathLike[str]) -> To
     file = Path(os.path.abspath(source))
     loaded = _checked(_read(Path(source)), str(source))
     return loaded.model_copy(update={"journal": Placed.beside(file, loaded.journal)})
-
-
-def instead_of(name: str, choices: Iterable[str], *, there_are: str = "there are", end: str = ".") -> str:
-    """The half sentence that helps with a name that does not exist: the one that was probably meant, or what there is."""
-    known = list(choices)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"{there_are}: {', '.join(known) or 'none'}{end}"
 
 
 def json_schema() -> dict[str, Any]:

@@ -11,15 +11,18 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.callbacks import KEY_ARGUMENT
 from interlock.decorator import Interlock
 from interlock.errors import BadInput, ConfigurationError
-from interlock.extend import Answer, Parameters, Recoverable, ToolCall, ToolGate, ToolsConfig, is_async, plain
+from interlock.extend import Answer, Parameters, Recoverable, ToolCall, ToolGate, is_async, plain
 from interlock.journal import Journal
 from interlock.outcomes import Outcome, Reason, Status
 from interlock.rules.values import text_of
+
+if TYPE_CHECKING:
+    from interlock.extend import ToolsConfig
 
 __all__ = ["GatedFunction", "Tools", "protect"]
 

@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "interlock.callbacks",
                 "interlock.calling",
                 "interlock.config",
+                "interlock.naming",
                 "interlock.tools",
                 "interlock.extend",
                 "interlock.testing",

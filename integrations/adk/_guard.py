@@ -18,7 +18,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 
 from interlock import BadInput, ConfigurationError, EffectFunction, Interlock, Recovery
-from interlock.extend import Answer, Effect, ToolConfig, ToolGate, acall_effect, aread_effect_facts
+from interlock.extend import Answer, Effect, ToolGate, acall_effect, aread_effect_facts
 from interlock.integrations.adk._adapter import (
     PROPOSED_KEY,
     LiveCall,
@@ -43,11 +43,11 @@ from interlock.integrations.adk._adapter import (
 if TYPE_CHECKING:
     import os
 
-    from interlock.extend import Journal, ToolsConfig
+    from interlock.extend import Journal, ToolConfig, ToolsConfig
+
+    Chosen = EffectFunction[Any] | Effect | ToolConfig | Mapping[str, Any]
 
 log = logging.getLogger("interlock")
-
-Chosen = EffectFunction[Any] | Effect | ToolConfig | Mapping[str, Any]
 
 
 class Guard:
@@ -294,7 +294,7 @@ class Guard:
         if isinstance(target_for, Effect):
             if proposal is not None and target_for.key is not _proposed_key:
                 target_for = dataclasses.replace(target_for, key=_proposed_key_or(target_for.key))
-        elif not isinstance(target_for, ToolConfig | Mapping):
+        elif not isinstance(target_for, Mapping) and not _is_config(target_for):
             if not callable(target_for):
                 raise ConfigurationError(
                     f"the tool {tool.name!r}: target_for= is {target_for!r:.200}; give an Effect, a configuration, an effect declared with "
@@ -306,9 +306,13 @@ class Guard:
                     "Interlock of those effects: Guard(journal=gate)."
                 )
             return target_for
-        elif isinstance(target_for, ToolConfig):
-            target_for = target_for.model_dump(exclude_unset=True)
         return self._open({"tools": {tool.name: target_for}})
+
+
+def _is_config(target_for: Any) -> bool:
+    from interlock.extend import ToolConfig  # here, since an Effect needs no configuration of data
+
+    return isinstance(target_for, ToolConfig)
 
 
 @dataclasses.dataclass(frozen=True)

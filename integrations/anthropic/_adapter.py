@@ -11,7 +11,7 @@ import functools
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pydantic
 from anthropic.lib.tools import (
@@ -28,11 +28,13 @@ from interlock.extend import (
     Parameters,
     ProtectedTools,
     ToolGate,
-    ToolsConfig,
     not_taken,
     plain,
     without_argument,
 )
+
+if TYPE_CHECKING:
+    from interlock.extend import ToolsConfig
 
 _RUNNABLE = (BetaFunctionTool, BetaAsyncFunctionTool, BetaBuiltinFunctionTool, BetaAsyncBuiltinFunctionTool)
 _ASYNC = (BetaAsyncFunctionTool, BetaAsyncBuiltinFunctionTool)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.extend import Parameters, ToolConfig, ToolGate, without_argument
+from interlock.extend import Effect, Parameters, ToolGate, without_argument
 
 GATED = "interlock/gated"
 
@@ -77,7 +77,7 @@ def face_of(name: str, gate: ToolGate, tool: Mapping[str, Any]) -> Face:
     return Face(
         name=name,
         own_argument=how.idempotency_argument,
-        key=tuple(how.key) if isinstance(how, ToolConfig) else (),
+        key=() if isinstance(how, Effect) else tuple(how.key),
         tier=1 if how.dedupes else 2 if how.lookup is not None else 3,
         can_look_up=how.lookup is not None,
         schema=without_argument(tool.get("inputSchema") or {}, how.idempotency_argument),

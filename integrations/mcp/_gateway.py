@@ -11,12 +11,15 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock import JournalError, NotSent, Reason
-from interlock.extend import Answer, Parameters, ToolGate, ToolsConfig
+from interlock.extend import Answer, Parameters, ToolGate
 from interlock.integrations.mcp._face import Face, Misfit, face_of
 from interlock.integrations.mcp._frame import as_given, asks_for_input, data_of, is_modern, kept_of, told, value_of
+
+if TYPE_CHECKING:
+    from interlock.extend import ToolsConfig
 
 log = logging.getLogger("interlock")
 

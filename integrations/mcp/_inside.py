@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock import ConfigurationError
-from interlock.extend import Recoverable, ToolGate, load
+from interlock.extend import Recoverable, ToolGate
 from interlock.integrations.mcp._face import Misfit
 from interlock.integrations.mcp._gateway import Ask, Gateway
 
@@ -36,7 +36,7 @@ class InsideServer(Recoverable):
 
     def __init__(self, config: ToolsConfig | Mapping[str, Any] | str | Path, *, journal: Any = None) -> None:
         # Tools given as Python `Effect`s are no part of the schema; the gate itself looks at those when it is built. A file is read once.
-        self._config = config if isinstance(config, Mapping) else load(config)
+        self._config = config if isinstance(config, Mapping) else _loaded(config)
         self._journal = journal
         tools = self._config.get("tools", self._config) if isinstance(self._config, Mapping) else self._config.tools
         self._named = frozenset(tools)
@@ -65,6 +65,12 @@ class InsideServer(Recoverable):
     @staticmethod
     def _not_attached(name: str) -> str:
         return f"Not done: {name} stands behind a gate that was not attached to this server. An operator has to look."
+
+
+def _loaded(config: ToolsConfig | str | Path) -> ToolsConfig:
+    from interlock.extend import load  # here, since tools that are all Effects need no configuration of data
+
+    return load(config)
 
 
 def wait_for(asked: Callable[[], Awaitable[T]]) -> T:

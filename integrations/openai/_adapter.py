@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pydantic
 from openai.lib.responses_tool_runner import AsyncRegisteredFunction, RegisteredFunction, ResponsesToolCheckpoint
@@ -25,11 +25,13 @@ from interlock.extend import (
     Parameters,
     ProtectedTools,
     ToolGate,
-    ToolsConfig,
     not_taken,
     plain,
     without_argument,
 )
+
+if TYPE_CHECKING:
+    from interlock.extend import ToolsConfig
 
 _Function = RegisteredFunction | AsyncRegisteredFunction
 _KEY = "idempotency_key"

@@ -12,7 +12,7 @@ import inspect
 import json
 import os
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pydantic
 from agents import FunctionTool, RunContextWrapper
@@ -22,16 +22,20 @@ from agents.tracing import get_current_trace
 from interlock import ConfigurationError, Interlock, NotSent
 from interlock.extend import (
     Answer,
+    Effect,
     Journal,
     Parameters,
     ProtectedTools,
     Recoverable,
-    ToolConfig,
     ToolGate,
-    ToolsConfig,
     without_argument,
 )
 from interlock.integrations.openai_agents._invoker import came_before_the_function, raising, schema_of
+
+if TYPE_CHECKING:
+    from interlock.extend import ToolConfig, ToolsConfig
+
+    Config = ToolsConfig | Mapping[str, Any] | str | os.PathLike[str]
 
 SEEN = "interlock_seen"
 """In a run's context that is a dict: what the approvers of its tool calls saw, by id of the call."""
@@ -39,7 +43,6 @@ SEEN = "interlock_seen"
 NOT_GIVEN: Any = object()
 """No context object was given for recovery; None is one, too."""
 
-Config = ToolsConfig | Mapping[str, Any] | str | os.PathLike[str]
 Where = Journal | Interlock | str | os.PathLike[str] | None
 
 
@@ -294,8 +297,11 @@ def protect_tool(
     Raises:
         ConfigurationError: as for `protect_tools`; or the configuration gates another tool, too.
     """
-    if isinstance(config, ToolConfig):
-        config = ToolsConfig(tools={tool.name: config})
+    if not isinstance(config, Mapping | str | os.PathLike):
+        from interlock.extend import ToolConfig, ToolsConfig  # here, since tools that are all Effects need neither
+
+        if isinstance(config, ToolConfig):
+            config = ToolsConfig(tools={tool.name: config})
     protected = protect_tools([tool], config, asks=asks, journal=journal, context=context, seen=seen)
     gated = list(protected.gate.declared)
     if gated != [tool.name]:
@@ -457,7 +463,7 @@ def _named_in(gate: ToolGate) -> list[str]:
     names: list[str] = []
     for name, how in gate.declared.items():
         names.append(name)
-        if isinstance(how, ToolConfig):
+        if not isinstance(how, Effect):
             asked = [*how.premises, how.allowed, how.approval, how.lookup]
             names += [question.tool for question in asked if question is not None]
     return names

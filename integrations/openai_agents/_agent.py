@@ -7,14 +7,17 @@ copy of it would leave the one that really runs without a gate. It must not know
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents import Agent, FunctionTool, Handoff, RunContextWrapper
 
 from interlock import ConfigurationError
 from interlock.extend import Recoverable, ToolGate
-from interlock.integrations.openai_agents._adapter import NOT_GIVEN, Config, ToolTable, Where
+from interlock.integrations.openai_agents._adapter import NOT_GIVEN, ToolTable, Where
 from interlock.integrations.openai_agents._invoker import closed_over
+
+if TYPE_CHECKING:
+    from interlock.integrations.openai_agents._adapter import Config
 
 
 class Protection(Recoverable):

@@ -7,8 +7,9 @@ know any framework.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from interlock.calling import ToolCall, is_async, plain
-from interlock.config import ToolConfig, ToolsConfig, load
 from interlock.decorator import Interlock, Recovery
 from interlock.effects import History
 from interlock.errors import ConfigurationError, NotSent, Rejected, Unanswered
@@ -20,6 +21,9 @@ from interlock.extend._protected import ProtectedTools, Recoverable
 from interlock.function import EffectFunction
 from interlock.journal import Journal
 from interlock.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from interlock.config import ToolConfig, ToolsConfig, load
 
 __all__ = [
     "Answer",
@@ -51,3 +55,14 @@ __all__ = [
     "recorded_value",
     "without_argument",
 ]
+
+_OF_DATA = frozenset({"ToolConfig", "ToolsConfig", "load"})
+
+
+def __getattr__(name: str) -> Any:
+    """What belongs to a configuration of data is imported when it is asked for: tools that are gated with `Effect`s need none of it."""
+    if name not in _OF_DATA:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from interlock import config
+
+    return getattr(config, name)

@@ -10,9 +10,9 @@ import json
 import logging
 from typing import Any
 
-from interlock.calling import NotAsConfigured
 from interlock.effects import Kind
 from interlock.errors import BadInput, CallbackFailed, PremiseUnreadable
+from interlock.naming import NotAsConfigured
 from interlock.outcomes import Outcome, Reason, Status
 
 log = logging.getLogger("interlock")

@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.calling import ToolCall
-from interlock.config import Placed, ToolConfig, ToolsConfig, load
 from interlock.decorator import Interlock, Recovery
 from interlock.errors import BadInput, CallbackFailed, ConfigurationError
 from interlock.extend._answer import Answer, answer_of, not_taken
@@ -27,7 +26,11 @@ from interlock.extend._parameters import Parameters, check_arguments
 from interlock.function import EffectFunction
 from interlock.gate import resolve
 from interlock.journal import Journal, SQLiteJournal
+from interlock.naming import JOURNAL
 from interlock.rules.values import storable
+
+if TYPE_CHECKING:
+    from interlock.config import Placed, ToolConfig, ToolsConfig
 
 log = logging.getLogger("interlock")
 
@@ -64,12 +67,12 @@ class ToolGate:
         parameters: Mapping[str, Parameters] | None = None,
         value_of: Callable[[Any], Any] | None = None,
     ) -> None:
-        declared, loaded = _declared(config)
+        declared, place = _declared(config)
         self.tools = dict(tools)
         for name, tool in self.tools.items():
             if not callable(tool):
                 raise ConfigurationError(f"the tool {name!r} is {tool!r}, which cannot be called.")
-        file = loaded.journal.file if isinstance(loaded.journal, Placed) else None
+        file = None if isinstance(place, Path) else place.file
         with _told_of(file):
             prepared = {
                 name: GatedTool(name, how, self.tools, value_of, gated=declared) for name, how in declared.items()
@@ -82,7 +85,7 @@ class ToolGate:
         elif isinstance(journal, str | os.PathLike):
             self.interlock = Interlock(journal)
         else:
-            self.interlock = Interlock(_place(loaded)) if journal is None else Interlock(journal=journal)
+            self.interlock = Interlock(_place(place)) if journal is None else Interlock(journal=journal)
         log.info("the journal is %s", self.place)
         try:
             with _told_of(file):
@@ -303,23 +306,27 @@ def _read(effect: EffectFunction[Any], kwargs: Mapping[str, Any]) -> dict[str, A
         return {"key": key_of(effect, kwargs), "unreadable": storable(str(error))}
 
 
-def _declared(config: Any) -> tuple[dict[str, ToolConfig | Effect], ToolsConfig]:
-    """The gated tools, and the configuration without those that are given in Python."""
+def _declared(config: Any) -> tuple[dict[str, ToolConfig | Effect], Path | Placed]:
+    """The gated tools, and where the journal is that the configuration names: beside its file, if it has one."""
     effects: dict[str, ToolConfig | Effect] = {}
     if isinstance(config, Mapping):
         if config and all(isinstance(how, Effect) for how in config.values()):
-            config = {"tools": config}
+            return dict(config), Path(JOURNAL)
         named = config.get("tools")
         if isinstance(named, Mapping):
             effects = {name: how for name, how in named.items() if isinstance(how, Effect)}
+            if effects and len(effects) == len(named) and set(config) == {"tools"}:
+                return effects, Path(JOURNAL)
             config = {**config, "tools": {name: how for name, how in named.items() if name not in effects}}
+    from interlock.config import Placed, load  # here, since tools that are all Effects need no configuration of data
+
     loaded = load(config)
     both: dict[str, ToolConfig | Effect] = {**loaded.tools, **effects}
     if not both:
         raise ConfigurationError(
             "the configuration gates no tool, so every tool would run without a gate. Name one in tools."
         )
-    return both, loaded
+    return both, loaded.journal if isinstance(loaded.journal, Placed) else Path(loaded.journal)
 
 
 @contextmanager
@@ -333,17 +340,17 @@ def _told_of(file: Path | None) -> Iterator[None]:
         raise ConfigurationError(f"{file}: {error}") from error
 
 
-def _place(config: ToolsConfig) -> Path:
+def _place(journal: Path | Placed) -> Path:
     """The directory of the journal that a configuration names.
 
     Raises:
         ConfigurationError: it may be another one than the one that was used before, or that another name of the file leads to; with
             another journal, what was done before would be done again.
     """
-    place = Path(config.journal).absolute()
-    if not isinstance(config.journal, Placed):
+    place = Path(journal).absolute()
+    if isinstance(journal, Path):
         return place
-    file, written = config.journal.file, config.journal.written
+    file, written = journal.file, journal.written
     beside = os.path.normpath(file.resolve().parent / written)
     if os.path.realpath(place) != os.path.realpath(beside):
         raise ConfigurationError(

@@ -8,32 +8,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from interlock.calling import (
-    Asked,
-    Call,
-    NotAsConfigured,
-    ToolCall,
-    allowed_by,
-    budgets_of,
-    by_name,
-    condition_of,
-    conditions,
-    facts_of,
-    found_by,
-    is_async,
-    run_tool,
-    takes_key,
-)
-from interlock.calling import key_of as key_by_paths
-from interlock.config import EFFECT_ID, ToolConfig, instead_of
+from interlock.calling import Asked, Call, ToolCall, by_name, conditions, is_async, run_tool, takes_key
 from interlock.decorator import Interlock
 from interlock.errors import BadInput, ConfigurationError, Rejected, Unanswered
 from interlock.extend._answer import NotSeen
 from interlock.extend._effect import Effect, ToolFailed
 from interlock.function import EffectFunction
+from interlock.naming import EFFECT_ID, NotAsConfigured, instead_of
 from interlock.rules.values import decode, is_text, storable, text_of
+
+if TYPE_CHECKING:
+    from interlock.config import ToolConfig
 
 log = logging.getLogger("interlock")
 
@@ -67,7 +54,7 @@ class GatedTool:
         self.how = how
         self.faults: set[str] = set()
         self._told: set[str] = set()
-        _known(name, "", tools)
+        refuse_unknown(name, "", tools)
         self.tool = tools[name]
         self.binds = None if how.binds is None else _paths(name, how.binds)
         self.passes_key = how.idempotency_argument is not None or takes_key(self.tool)
@@ -82,9 +69,7 @@ class GatedTool:
                     f"tool {name!r}: the look-up asks for {EFFECT_ID}, but the tool never gets it, so it could not be found. Name the "
                     "tool's argument that carries it: idempotency_argument."
                 )
-        self.options, parts = (
-            _of_config(name, how, tools, gated) if isinstance(how, ToolConfig) else _of_python(name, how)
-        )
+        self.options, parts = _of_python(name, how) if isinstance(how, Effect) else _of_config(name, how, tools, gated)
         self.needs_loop = is_async(self.tool) or any(asked.is_async for asked in parts.values())
         for role, asked in parts.items():
             self.options[role] = _callback(self._watched(role, asked), role, value_of or _as_it_is)
@@ -272,7 +257,12 @@ def facts_seen(
     return {fact: decode(value) for fact, value in facts.items()}
 
 
-def _known(name: str, why: str, tools: Mapping[str, ToolCall]) -> None:
+def refuse_unknown(name: str, why: str, tools: Mapping[str, ToolCall]) -> None:
+    """A tool that is named must have been handed over.
+
+    Raises:
+        ConfigurationError: it was not.
+    """
     if name not in tools:
         what = f"{why} asks the tool {name!r}, which" if why else f"the configuration gates the tool {name!r}, which"
         raise ConfigurationError(f"{what} was not handed over; {instead_of(name, tools)}")
@@ -281,56 +271,16 @@ def _known(name: str, why: str, tools: Mapping[str, ToolCall]) -> None:
 def _needs_id(how: ToolConfig | Effect) -> bool:
     """Whether a look-up goes by the idempotency key; one in Python may."""
     if isinstance(how, Effect):
-        return how.lookup is not None and not isinstance(how.lookup, type) and _names_key(how.lookup)
+        return how.lookup is not None and not isinstance(how.lookup, type) and takes_key(how.lookup)
     return how.lookup is not None and how.lookup.asks_for_id
-
-
-def _names_key(function: Any) -> bool:
-    return takes_key(function)
 
 
 def _of_config(
     name: str, how: ToolConfig, tools: Mapping[str, ToolCall], gated: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Asked]]:
-    parts = {"key": Asked(key_by_paths(how.key))}
-    premises = how.premises
-    permissions = [question for question in (how.allowed, how.approval) if question is not None]
-    for role, questions in (
-        ("premises", premises),
-        ("allowed", permissions),
-        ("lookup", [how.lookup] if how.lookup else []),
-    ):
-        for question in questions:
-            _known(question.tool, f"tool {name!r}: {role}", tools)
-            if question.tool in gated:
-                raise ConfigurationError(
-                    f"tool {name!r}: {role} asks {question.tool!r}, which is gated itself; each time that it is asked it would be done, "
-                    "without the gate. Name a tool that only reads."
-                )
-    if premises:
-        facts = [fact for question in premises for fact in question.fields]
-        twice = sorted({fact for fact in facts if facts.count(fact) > 1})
-        if twice:
-            raise ConfigurationError(
-                f"tool {name!r}: two premises are named {', '.join(map(repr, twice))}. Name them: "
-                '"fields": {"own name": "path"}.'
-            )
-        unknown = sorted(set(how.expect) - set(facts))
-        if unknown:
-            raise ConfigurationError(
-                f"tool {name!r}: expect names {', '.join(map(repr, unknown))}, which premises does not read; it reads: {', '.join(facts)}."
-            )
-        parts["premises"] = facts_of(premises, tools)
-    elif how.expect:
-        raise ConfigurationError(f"tool {name!r}: expect without premises has nothing to judge.")
-    if permissions:
-        parts["allowed"] = allowed_by(permissions, tools)
-    if how.lookup is not None:
-        parts["lookup"] = found_by(how.lookup, tools)
-    if how.budget:
-        parts["budget"] = Asked(budgets_of(how.budget))
-    expect = {fact: condition_of(said) for fact, said in how.expect.items()}
-    return ({"expect": expect} if expect else {}), parts
+    from interlock.extend._configured import callbacks_of  # here, since an Effect needs no configuration of data
+
+    return callbacks_of(name, how, tools, gated)
 
 
 def _of_python(name: str, how: Effect) -> tuple[dict[str, Any], dict[str, Asked]]:

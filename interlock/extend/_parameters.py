@@ -6,24 +6,18 @@ Owns the check of a configuration against the tools' own schemas, and the schema
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.callbacks import KEY_ARGUMENT, RESULT_ARGUMENT
-from interlock.config import (
-    ArgumentValue,
-    Expectation,
-    LookUp,
-    Match,
-    Permission,
-    Premises,
-    Question,
-    ToolConfig,
-    instead_of,
-)
 from interlock.errors import ConfigurationError
 from interlock.extend._effect import Effect
+from interlock.naming import instead_of
 from interlock.rules.premises import Condition
+
+if TYPE_CHECKING:
+    from interlock.config import ToolConfig
 
 
 class Parameters(NamedTuple):
@@ -93,15 +87,24 @@ def check_arguments(name: str, how: ToolConfig | Effect, of: Mapping[str, Parame
     Raises:
         ConfigurationError: a tool has no such argument, or the key is made of what is made from the key.
     """
+    refuse_missing(name, _handed(name, how), of)
+    if not isinstance(how, Effect):
+        from interlock.extend._configured import check_config  # here, since an Effect needs no configuration of data
+
+        check_config(name, how, of)
+        return
     own = of.get(name)
-    filled = {how.idempotency_argument, *(own.filled if own is not None else ())} - {None}
-    if isinstance(how, ToolConfig):
-        for path in how.key:
-            if path.partition(".")[0] in filled:
-                raise ConfigurationError(
-                    f"tool {name!r}: the key cannot be made of {path!r}, which the gate fills in from the key."
-                )
-    for tool, path, option, is_source in _handed(name, how):
+    if own is not None and not own.takes_any:
+        _check_callbacks(name, how, own)
+
+
+def refuse_missing(name: str, handed: Iterable[Handed], of: Mapping[str, Parameters]) -> None:
+    """Each argument that is named must be there, as far as the tools' schemas tell.
+
+    Raises:
+        ConfigurationError: one is not.
+    """
+    for tool, path, option, is_source in handed:
         known = of.get(tool)
         if known is None or known.takes_any or (option == "idempotency_argument" and path in known.filled):
             continue
@@ -111,12 +114,8 @@ def check_arguments(name: str, how: ToolConfig | Effect, of: Mapping[str, Parame
             raise ConfigurationError(
                 f"tool {name!r}: {option} names {path!r}, which {tool!r} does not take; "
                 f"{instead_of(step, choices, there_are='it takes')}"
-                + (f' A text as it stands is {{"literal": {path!r}}}.'.replace("'", '"') if is_source else "")
+                + (f' A text as it stands is {{"literal": {json.dumps(path)}}}.' if is_source else "")
             )
-    if isinstance(how, ToolConfig):
-        _check_questions(name, how, of)
-    if isinstance(how, Effect) and own is not None and not own.takes_any:
-        _check_callbacks(name, how, own)
 
 
 def _check_callbacks(name: str, how: Effect, own: Parameters) -> None:
@@ -158,86 +157,12 @@ def _handed(name: str, how: ToolConfig | Effect) -> Iterator[Handed]:
         yield Handed(name, how.idempotency_argument, "idempotency_argument")
     for argument in how.binds or ():
         yield Handed(name, argument, "binds")
-    if isinstance(how, Effect):
-        for fact, said in (how.expect or {}).items():
-            for argument in said.takes if isinstance(said, Condition) else ():
-                if argument != "arguments":
-                    yield Handed(name, argument, f"expect.{fact}")
+    if not isinstance(how, Effect):
         return
-    for path in how.key:
-        yield Handed(name, path, "key")
-    for rule in how.budget:
-        for given in [] if isinstance(rule.key, str) else rule.key:
-            yield from _source(name, given, "budget.key")
-        yield from _source(name, rule.limit, "budget.limit")
-        yield from _source(name, rule.amount, "budget.amount")
-    for fact, expected in how.expect.items():
-        for option in sorted(Expectation.model_fields):
-            given = getattr(expected, option)
-            if isinstance(given, ArgumentValue):
-                yield Handed(name, given.argument, f"expect.{fact}.{option}")
-    for option, question in _questions(how):
-        for argument, given in question.arguments.items():
-            yield Handed(question.tool, argument, f"{option}.arguments")
-            yield from _source(name, given, f"{option}.arguments")
-    if how.lookup is not None and isinstance(how.lookup.found, Match):
-        for given in how.lookup.found.where.values():
-            yield from _source(name, given, "lookup.found.where")
-
-
-def _questions(how: ToolConfig) -> Iterator[tuple[str, Question]]:
-    for question in how.premises:
-        yield "premises", question
-    for option, asked in (("lookup", how.lookup), ("allowed", how.allowed), ("approval", how.approval)):
-        if asked is not None:
-            yield option, asked
-
-
-def _source(name: str, given: Any, option: str) -> Iterator[Handed]:
-    if isinstance(given, ArgumentValue):
-        yield Handed(name, given.argument, option)
-    elif isinstance(given, str) and not given.startswith("$"):
-        yield Handed(name, given, option, option != "budget.amount")
-
-
-def _check_questions(name: str, how: ToolConfig, of: Mapping[str, Parameters]) -> None:
-    """A tool that is asked gets what it must have, and its answer has the fields that are read, as far as its schemas tell."""
-    for option, question in _questions(how):
-        known = of.get(question.tool)
-        if known is None:
-            continue
-        left_out = [argument for argument in known.required if argument not in question.arguments]
-        if left_out:
-            raise ConfigurationError(
-                f"tool {name!r}: {option}.arguments leaves out {left_out[0]!r}, which {question.tool!r} must have."
-            )
-        for part, path in _read_of(option, question):
-            missing = None if known.answer is None else _missing_in(known.answer, path.split("."), known.answer)
-            if missing is not None:
-                step, choices = missing
-                raise ConfigurationError(
-                    f"tool {name!r}: {part} names {path!r}, which the answer of {question.tool!r} does not have; "
-                    f"{instead_of(step, choices, there_are='it has')}"
-                )
-
-
-def _read_of(option: str, question: Question) -> Iterator[tuple[str, str]]:
-    """The paths into a tool's answer, each with its place in the configuration."""
-    if isinstance(question, Premises):
-        for path in question.fields.values():
-            yield f"{option}.fields", path
-    elif isinstance(question, Permission):
-        for path in question.field:
-            yield f"{option}.field", path
-    elif isinstance(question, LookUp):
-        if isinstance(question.found, str):
-            yield f"{option}.found", question.found
-        else:
-            yield f"{option}.found.items", question.found.items
-            for path in question.found.where:
-                yield f"{option}.found.where", f"{question.found.items}.0.{path}"
-        if question.result is not None:
-            yield f"{option}.result", question.result
+    for fact, said in (how.expect or {}).items():
+        for argument in said.takes if isinstance(said, Condition) else ():
+            if argument != "arguments":
+                yield Handed(name, argument, f"expect.{fact}")
 
 
 def _missing(known: Parameters, path: str) -> tuple[str, tuple[str, ...]] | None:
@@ -246,11 +171,11 @@ def _missing(known: Parameters, path: str) -> tuple[str, tuple[str, ...]] | None
     if first not in known.names:
         return first, known.names
     root = known.schema or {}
-    return _missing_in(root.get("properties", {}).get(first), further, root)
+    return missing_in(root.get("properties", {}).get(first), further, root)
 
 
-def _missing_in(start: Any, steps: Iterable[str], root: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
-    """As `_missing`, below a part of a schema."""
+def missing_in(start: Any, steps: Iterable[str], root: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
+    """The first step that is not there below a part of a schema, and what is there instead; None if it is there or nobody can tell."""
     node = _resolved(start, root)
     for step in steps:
         if node.get("type") == "array" and step.isdecimal():

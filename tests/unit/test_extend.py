@@ -824,3 +824,27 @@ def test_facts_for_an_approver_are_kept_faithfully(service: Service, tmp_path: P
     no_premises = {"create_refund": Effect(key=lambda order_id: order_id)}
     with gate(service, tmp_path / "other", no_premises) as tools:
         assert tools.read_facts("create_refund", CALL) is None
+
+
+def test_effects_in_python_import_no_configuration(tmp_path: Path) -> None:
+    """A process whose tools are all gated with `Effect`s never imports the configuration of data; one that hands a dict does."""
+    code = """
+import sys
+from interlock.extend import Effect, ToolGate
+from interlock.tools import protect
+def pay(order_id): return "paid"
+effect = Effect(key=lambda order_id: order_id)
+for number, how in enumerate(({"pay": effect}, {"tools": {"pay": effect}})):
+    with protect([pay], how, journal=f"{sys.argv[1]}/{number}") as tools:
+        tools.recover()
+        assert tools["pay"]("881")["status"] == "COMMITTED"
+ours = {"interlock.config", "interlock.extend._configured", "tomllib", "difflib"}
+assert not ours & set(sys.modules), ours & set(sys.modules)
+from interlock.extend import ToolConfig, ToolsConfig, load
+protect([pay], {"tools": {"pay": {"key": "order_id"}}}, journal=f"{sys.argv[1]}/data").close()
+assert "interlock.extend._configured" in sys.modules
+print(ToolConfig.__module__, ToolsConfig.__module__, load.__module__)
+"""
+    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split() == ["interlock.config"] * 3

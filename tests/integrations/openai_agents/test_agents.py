@@ -227,7 +227,7 @@ def test_hosted_tools_stay(place: Place) -> None:
 def test_protect_tool_gates_one(place: Place) -> None:
     """`protect_tool` refuses a configuration that gates more than the tool it is given."""
     refund, *others = tools_of(place)
-    config = gating()
+    config = gating(premises=None, allowed=None)
     config["tools"]["get_order"] = {"key": ["order_id"]}
     with pytest.raises(ConfigurationError, match="Use protect_tools"):
         protect_tool(refund, config, asks=others, journal=place.journal)
