@@ -38,7 +38,7 @@ from interlock.gate import resolve
 from interlock.outcomes import Outcome
 from interlock.ports import Target, Verdict, WatchFor
 from interlock.rules.budgets import Budget, several
-from interlock.rules.canonical import derive_id, digest
+from interlock.rules.canonical import canonical_bytes, derive_id, digest
 from interlock.rules.premises import Condition
 from interlock.rules.values import (
     by_value,
@@ -295,6 +295,9 @@ class EffectFunction(Generic[A]):
             self._binding.check_names(payload)
         except ConfigurationError as error:
             raise BadInput(f"{error} Nothing was sent. Make a new proposal.") from None
+        for name, part in (("seen", proposal.seen), ("origin", proposal.origin)):
+            if part is not None:
+                canonical_bytes(part, what=f"the proposal's {name}")
         return proposal._replace(payload=payload, seen=copy.deepcopy(proposal.seen))
 
     def is_async(self, role: str) -> bool:
@@ -451,11 +454,18 @@ class EffectFunction(Generic[A]):
         facts = None if seen is None else self._facts(seen, "seen=")
         if facts is not None and self._premises is None:
             raise BadInput(f"effect {self.name!r}: seen= was given, but no premises= are declared to compare it with.")
-        whence = None if origin is None else encode(dict(origin), what=f"origin= of {self.name!r}")
+        whence = None if origin is None else self._whence(origin)
         proposal = Proposal(
             self.name, key, derive_id(self.name, key), payload, fingerprint, facts, facts is None, decision, whence
         )
         return proposal, self._binding.live_of(given)
+
+    def _whence(self, origin: Mapping[str, Any]) -> Any:
+        """Where a call came from, in a form that can be written and read back."""
+        what = f"origin= of {self.name!r}"
+        whence = encode(dict(origin), what=what)
+        canonical_bytes(whence, what=what)
+        return whence
 
     def _key_of(self, given: Mapping[str, Any]) -> str:
         for name in self._key.required:

@@ -17,7 +17,7 @@ from interlock.extend._answer import NotSeen
 from interlock.extend._effect import Effect, ToolFailed
 from interlock.function import EffectFunction
 from interlock.naming import EFFECT_ID, NotAsConfigured, instead_of
-from interlock.rules.values import decode, is_text, storable, text_of
+from interlock.rules.values import decode, is_text, repr_of, storable, text_of
 
 if TYPE_CHECKING:
     from interlock.config import ToolConfig
@@ -375,8 +375,16 @@ def origin_of(evidence: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if not evidence:
         return None
     kept = {
-        storable(str(name)): value if isinstance(value, bool | int) and abs(value) < 2**53 else storable(str(value))
+        _text(name): value if isinstance(value, bool | int) and abs(value) < 2**53 else _text(value)
         for name, value in evidence.items()
         if value is not None and value != ""
     }
     return kept or None
+
+
+def _text(value: Any) -> str:
+    """A framework's id as a text that can be stored. Cannot fail: some numbers are too long to be shown."""
+    try:
+        return storable(str(value))
+    except Exception:  # noqa: BLE001 - an object's own text may raise anything
+        return repr_of(value)

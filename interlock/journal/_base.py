@@ -20,10 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple, final
 
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from interlock.effects import FORMAT_VERSION, Draft, Entry, History, Kind
-from interlock.errors import BadInput, JournalCorrupt, JournalTooNew
+from interlock.errors import BadInput, JournalCorrupt, JournalError, JournalTooNew
 from interlock.ports import Liveness
 from interlock.rules.budgets import STANDS_AFTER, Shortfall, asked, reserved
 from interlock.rules.lifecycle import OPEN, TRANSITIONS, check_transition
@@ -496,7 +496,7 @@ class Journal(abc.ABC):
         for kind, at, data in drafts:
             if kind not in TRANSITIONS[before]:
                 check_transition(before, kind, effect_id=effect_id)
-            body = to_json(
+            body = _written(
                 {
                     "v": FORMAT_VERSION,
                     "id": effect_id,
@@ -536,3 +536,21 @@ class Journal(abc.ABC):
             key=key,
             held=was,
         )
+
+
+_LONGEST_NUMBER = 4300
+"""Digits of the longest whole number that what reads the journal takes."""
+
+
+def _written(document: dict[str, Any]) -> bytes:
+    """The bytes of an entry. What could not be read again is not written: what is recorded was let in at several doors."""
+    try:
+        body = to_json(document)
+        if len(body) > _LONGEST_NUMBER:
+            from_json(body)
+    except (PydanticSerializationError, ValueError) as error:
+        raise JournalError(
+            f"effect {document['id']}: an entry {document['kind']} cannot be written so that it can be read again: {error}. "
+            "Nothing was written. Pass plain values."
+        ) from error
+    return body

@@ -147,6 +147,8 @@ class SQLiteJournal(Journal):
                 "See to the disk (space, permission, open files), then try again."
             ) from error
         self._pid = os.getpid()
+        # Where it is dropped without close(), nobody sends by it any more, and its lock goes, too.
+        weakref.finalize(self, self._me.close).atexit = False
         liveness.clean(self._workers, self._workers_of_open_effects)
 
     def _here(self, effect_id: str | None = None) -> None:

@@ -63,7 +63,7 @@ _WHOLE = "worker ended\n"
 
 _local: dict[str, Worker] = {}
 """The workers of this process, by id: of every journal object in it."""
-_local_lock = threading.Lock()
+_local_lock = threading.RLock()  # a worker that nobody holds any more is let go wherever a thread happens to be
 
 
 class Worker:
@@ -385,7 +385,7 @@ def _read_all(fd: int) -> str:
 def _forget_parent() -> None:
     """In a forked child: the parent's locks are the parent's alone."""
     global _local_lock
-    _local_lock = threading.Lock()
+    _local_lock = threading.RLock()
     for worker in _local.values():
         fd, worker.fd = worker.fd, -1
         if fd >= 0:

@@ -33,11 +33,12 @@ def canonical_bytes(value: Any, *, what: str = "value") -> bytes:
         raise NotSerializable(
             f"{what} holds NaN or an infinity, which JSON cannot carry. Send a finite number, or text."
         ) from None
-    except rfc8785.IntegerDomainError:
-        raise NotSerializable(
-            f"{what} holds an integer of 2^53 or more, which JSON readers round. Pass it as text, or as Decimal."
-        ) from None
-    except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as error:
+    except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
+        # Of an integer that is too long even to be shown, that library raises a bare ValueError.
+        if isinstance(error, rfc8785.IntegerDomainError) or type(error) is ValueError:
+            raise NotSerializable(
+                f"{what} holds an integer of 2^53 or more, which JSON readers round. Pass it as text, or as Decimal."
+            ) from None
         raise NotSerializable(f"{what} has no JSON form: {error}. Pass plain values.") from None
 
 

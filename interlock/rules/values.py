@@ -30,20 +30,43 @@ from interlock.rules.canonical import canonical_bytes
 SCALARS = frozenset({str, bool, int, float, type(None)})
 """The types of values that stand for themselves and hold nothing."""
 
+
+def _clock_text(value: datetime | time) -> str | list[Any]:
+    """Its ISO form; with its `fold` where that alone tells which of two moments it is, on the night when clocks are put back."""
+    text = value.isoformat()
+    if value.utcoffset() is not None:
+        return text
+    if value.tzinfo is not None:  # a zone whose offset depends on a day that is not there: the text would drop it
+        raise _NotPlain(value)
+    return [text, value.fold] if value.fold else text
+
+
+def _datetime(written: str | list[Any]) -> datetime:
+    if isinstance(written, str):
+        return datetime.fromisoformat(written)
+    return datetime.fromisoformat(written[0]).replace(fold=written[1])
+
+
+def _time(written: str | list[Any]) -> time:
+    if isinstance(written, str):
+        return time.fromisoformat(written)
+    return time.fromisoformat(written[0]).replace(fold=written[1])
+
+
 _TAGS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     Decimal: ("$decimal", str),
-    datetime: ("$datetime", datetime.isoformat),
+    datetime: ("$datetime", _clock_text),
     date: ("$date", date.isoformat),
-    time: ("$time", time.isoformat),
+    time: ("$time", _clock_text),
     timedelta: ("$duration", lambda value: [value.days, value.seconds, value.microseconds]),
     UUID: ("$uuid", str),
     bytes: ("$bytes", lambda value: base64.b64encode(value).decode("ascii")),
 }
 _UNTAG: dict[str, Callable[[Any], Any]] = {
     "$decimal": Decimal,
-    "$datetime": datetime.fromisoformat,
+    "$datetime": _datetime,
     "$date": date.fromisoformat,
-    "$time": time.fromisoformat,
+    "$time": _time,
     "$duration": lambda parts: timedelta(*parts),
     "$uuid": UUID,
     "$bytes": base64.b64decode,

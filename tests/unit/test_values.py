@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pydantic
 import pytest
@@ -49,6 +50,18 @@ def test_plain_values_come_back_as_they_were(value: Any) -> None:
     assert decode(stored) == value
     assert type(decode(stored)) is type(value)
     fingerprint(encode(value))
+
+
+@pytest.mark.parametrize("value", [datetime.fromisoformat("2026-10-25T02:30"), time(2, 30)])
+def test_the_second_of_two_like_moments_stays_the_second(value: datetime | time) -> None:
+    """Without a zone `fold` alone tells which one it is, on the night when clocks are put back: it is kept, and part of the request."""
+    second = value.replace(fold=1)
+    stored = json.loads(json.dumps(encode(second)))
+    assert (decode(stored), decode(stored).fold) == (second, 1)
+    assert decode(encode(value)).fold == 0
+    assert fingerprint(encode(second)) != fingerprint(encode(value))
+    zoned = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert decode(encode(zoned)).utcoffset() == zoned.utcoffset()
 
 
 @pytest.mark.parametrize("name", ["$decimal", "$typed", "$map", "$x"])
@@ -100,6 +113,7 @@ def test_annotated_types_come_back_through_their_annotation(hint: Any, value: An
         ({1: 2}, "Pass plain values"),
         ({1, 2}, "Pass plain values"),
         ([1, {"deep": object()}], "object"),
+        (time(2, 30, tzinfo=ZoneInfo("Europe/Berlin")), "Pass plain values"),
     ],
 )
 def test_what_cannot_be_rebuilt_is_refused(value: Any, told: str) -> None:
