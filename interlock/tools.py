@@ -7,11 +7,14 @@ It must not import either SDK: a call is read by its fields, as an object or as 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+
+import pydantic
 
 from interlock.callbacks import KEY_ARGUMENT
 from interlock.decorator import Interlock
@@ -245,6 +248,24 @@ class GatedFunction:
         return (await self._gate.acall(self._function.name, given)).as_dict()
 
 
+def _schema_of_answer(function: Callable[..., Any]) -> Mapping[str, Any] | None:
+    """The JSON Schema of what a function returns, as `plain` shows it, if it is annotated with a class that lists its fields."""
+    try:
+        returned: Any = get_type_hints(function).get("return")
+    except Exception:  # noqa: BLE001 - an annotation that cannot be read tells nothing
+        return None
+    if not (
+        dataclasses.is_dataclass(returned)
+        or hasattr(returned, "__required_keys__")  # a TypedDict, of either module
+        or (isinstance(returned, type) and issubclass(returned, pydantic.BaseModel))
+    ):
+        return None
+    try:
+        return pydantic.TypeAdapter(returned).json_schema(mode="serialization", by_alias=False)
+    except Exception:  # noqa: BLE001 - as above
+        return None
+
+
 class _Function:
     """A plain function as a tool: `tool` is what the gate calls."""
 
@@ -283,6 +304,7 @@ class _Function:
                 for name in self.names
                 if name != KEY_ARGUMENT and self.signature.parameters[name].default is inspect.Parameter.empty
             ),
+            answer=_schema_of_answer(function),
         )
         self.tool = self._tool()
 

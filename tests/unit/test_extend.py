@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import json
 import logging
 import math
@@ -14,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from interlock import Budget, ConfigurationError, Interlock, JournalError, Rejected, Status, Verdict, matches
 from interlock.extend import Effect, Parameters, ProtectedTools, ToolFailed, ToolGate, load
 from interlock.rules.values import raised_in
+from interlock.tools import protect
 
 CONFIG: dict[str, Any] = {
     "tools": {
@@ -824,6 +828,52 @@ def test_facts_for_an_approver_are_kept_faithfully(service: Service, tmp_path: P
     no_premises = {"create_refund": Effect(key=lambda order_id: order_id)}
     with gate(service, tmp_path / "other", no_premises) as tools:
         assert tools.read_facts("create_refund", CALL) is None
+
+
+class Part(TypedDict):
+    total: int
+
+
+class AsDict(TypedDict):
+    part: Part
+
+
+@dataclasses.dataclass
+class AsDataclass:
+    part: Part
+
+
+class AsModel(BaseModel):
+    part: Part
+
+
+class AsOpenModel(BaseModel, extra="allow"):
+    part: Part
+
+
+@pytest.mark.parametrize("returned", [AsDict, AsDataclass, AsModel, AsOpenModel, dict[str, Any], "Nowhere"])
+def test_a_typed_answer_is_checked_at_the_door(returned: Any, tmp_path: Path) -> None:
+    """A path into what a function of one's own returns is followed as far as its annotation tells, when the tools are put together."""
+
+    def pay(order_id: str) -> str:
+        return "paid"
+
+    def get_order(order_id: str) -> Any:
+        return {"part": {"total": 0}}
+
+    get_order.__annotations__["return"] = returned
+
+    def gating(path: str) -> dict[str, Any]:
+        premises = {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": {"total": path}}
+        return {"tools": {"pay": {"key": "order_id", "premises": premises}}}
+
+    protect([pay, get_order], gating("part.total"), journal=tmp_path / "right").close()
+    if returned not in (AsDict, AsDataclass, AsModel):
+        protect([pay, get_order], gating("prt.total"), journal=tmp_path / "untold").close()
+        return
+    for wrong in ("prt.total", "part.totl", "part.total.x"):
+        with pytest.raises(ConfigurationError, match="which the answer of 'get_order' does not have"):
+            protect([pay, get_order], gating(wrong), journal=tmp_path / "wrong")
 
 
 def test_effects_in_python_import_no_configuration(tmp_path: Path) -> None:
