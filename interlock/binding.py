@@ -36,6 +36,7 @@ class Binding:
         names: all arguments but the idempotency key, in order.
         binds: the arguments that must not change under one key; None means all.
         takes_key: whether the function takes the idempotency key.
+        also_check: looks into a payload that is about to be used, and raises ConfigurationError if it holds what nobody takes any more.
         result: reads and writes the annotated result type.
 
     Raises:
@@ -67,6 +68,7 @@ class Binding:
         self.binds = None if bound is None else tuple(name for name in self._names if name in bound)
         self._context = context
         self._check_context()
+        self.also_check: Callable[[Mapping[str, Any]], None] | None = None
         self._annotations, self.result = _annotations(function, self._names)
         self._written = tuple(
             (name, self._annotations.get(name), f"argument {name!r} of {effect!r}") for name in self._names
@@ -107,13 +109,19 @@ class Binding:
         return {name: given[name] for name in self._ignored if name in given} if self._ignored else {}
 
     def arguments(
-        self, payload: Mapping[str, Any], live: Mapping[str, Any], *, has_landed: bool = False
+        self,
+        payload: Mapping[str, Any],
+        live: Mapping[str, Any],
+        *,
+        has_landed: bool = False,
+        own: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """The function's arguments: from the record, and those that are no payload from the call or from `context=`.
 
         Args:
             payload: the record.
             live: what the call brought beside it.
+            own: the payload of the call that is made; what stands in it was let in at the door, and is not looked into.
             has_landed: they are only looked at, of an effect that is over: what the function no longer takes is left out.
 
         Raises:
@@ -125,8 +133,11 @@ class Binding:
             for name, value in payload.items()
             if name in self.names
         }
-        if len(arguments) != len(payload) and not has_landed:
-            self.check_names(payload)
+        if not has_landed:
+            if len(arguments) != len(payload):
+                self.check_names(payload)
+            if self.also_check is not None and payload != own:
+                self.also_check(payload)
         for name in self._ignored:
             if name in live and name not in payload:
                 arguments[name] = live[name]
@@ -155,12 +166,7 @@ class Binding:
         """
         unknown = [name for name in payload if name not in self.names]
         if unknown:
-            listed = ", ".join(map(repr, unknown))
-            raise ConfigurationError(
-                f"effect {self.effect!r}: the record holds {listed}, and the function takes {', '.join(self.names) or 'nothing'}. It "
-                "changed since this was recorded, and without what it no longer takes, another request would be sent. Let it take that "
-                "again, with a default, until what is open is settled."
-            )
+            raise ConfigurationError(no_longer_taken(self.effect, unknown, self.names))
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, defaults filled in.
@@ -231,6 +237,15 @@ class Binding:
                 f"effect {self.effect!r}: context= returned {context!r}; return a dict of arguments."
             )
         return {name: context[name] for name in wanted if name in context} if context else {}
+
+
+def no_longer_taken(effect: str, unknown: Iterable[str], takes: Iterable[str]) -> str:
+    """What to say of arguments that are on the record and that the function does not take."""
+    return (
+        f"effect {effect!r}: the record holds {', '.join(map(repr, unknown))}, and the function takes {', '.join(takes) or 'nothing'}. It "
+        "changed since this was recorded, and without what it no longer takes, another request would be sent. Let it take that again, "
+        "with a default, until what is open is settled."
+    )
 
 
 def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:

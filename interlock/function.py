@@ -229,7 +229,7 @@ class EffectFunction(Generic[A]):
     ) -> tuple[Proposal, Target, float]:
         proposal, live = self._propose(args, kwargs or {}, decision=decision, seen=seen, origin=origin)
         wait_s = self.wait_s if wait is None else seconds("wait", wait, self.name)
-        return proposal, BoundEffect(self, live) if live else self, wait_s
+        return proposal, BoundEffect(self, live, proposal.payload) if live else self, wait_s
 
     def proposal(self, *args: Any, **kwargs: Any) -> Proposal:
         """Decide now: read the facts as they are, and make the call into a `Proposal` for `gate.submit`.
@@ -300,6 +300,14 @@ class EffectFunction(Generic[A]):
                 canonical_bytes(part, what=f"the proposal's {name}")
         return proposal._replace(payload=payload, seen=copy.deepcopy(proposal.seen))
 
+    def check_record(self, check: Callable[[Mapping[str, Any]], None]) -> None:
+        """Have every payload looked into before it is used: a recorded one may hold what is no longer taken.
+
+        Args:
+            check: raises ConfigurationError if it does.
+        """
+        self._binding.also_check = check
+
     def is_async(self, role: str) -> bool:
         """Whether `role` answers without blocking."""
         if role == "send":
@@ -309,9 +317,12 @@ class EffectFunction(Generic[A]):
 
     def conditions(self, payload: Mapping[str, Any]) -> Mapping[str, Condition]:
         """The declared conditions, for this call."""
+        return self._conditions_for(payload, None)
+
+    def _conditions_for(self, payload: Mapping[str, Any], own: Mapping[str, Any] | None) -> Mapping[str, Condition]:
         if not self._conditions_take:
             return self._conditions
-        arguments = self._binding.arguments(payload, {})
+        arguments = self._binding.arguments(payload, {}, own=own)
         return {name: declared.given(arguments) for name, declared in self._conditions.items()}
 
     def read_facts(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
@@ -562,9 +573,15 @@ class EffectFunction(Generic[A]):
         arguments[KEY_ARGUMENT] = idempotency_key
         return self._callbacks["lookup"](arguments)
 
-    def _send(self, payload: Mapping[str, Any], live: Mapping[str, Any], idempotency_key: str) -> Any:
+    def _send(
+        self,
+        payload: Mapping[str, Any],
+        live: Mapping[str, Any],
+        idempotency_key: str,
+        own: Mapping[str, Any] | None = None,
+    ) -> Any:
         try:
-            arguments = self._binding.arguments(payload, live)
+            arguments = self._binding.arguments(payload, live, own=own)
         except Exception as error:
             message = f"the function was not called: its arguments could not be put together. {text_of(error)}"
             raise NotSent(message, reason="no_arguments") from error
@@ -656,13 +673,13 @@ def _reason(error: NotSent | Rejected) -> str:
 class BoundEffect:
     """An `EffectFunction` for one call that brought arguments which are no payload (a client, a session)."""
 
-    def __init__(self, effect: EffectFunction[Any], live: Mapping[str, Any]) -> None:
+    def __init__(self, effect: EffectFunction[Any], live: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         self._effect = effect
         self._live = live
+        self._own = own
         self.name = effect.name
         self.capabilities = effect.capabilities
         self.binds = effect.binds
-        self.conditions = effect.conditions
         self.has_premises = effect.has_premises
         self.has_authority = effect.has_authority
         self.has_budget = effect.has_budget
@@ -674,20 +691,27 @@ class BoundEffect:
 
     def read_facts(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """The premises now, encoded."""
-        return self._effect._read_facts(self._effect._binding.arguments(payload, self._live), idempotency_key)
+        return self._effect._read_facts(self._arguments(payload), idempotency_key)
 
     def is_allowed(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Whether it is allowed now."""
-        return self._effect._is_allowed(self._effect._binding.arguments(payload, self._live), idempotency_key)
+        return self._effect._is_allowed(self._arguments(payload), idempotency_key)
 
     def read_budgets(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """The caps that this call shares."""
-        return self._effect._read_budgets(self._effect._binding.arguments(payload, self._live), idempotency_key)
+        return self._effect._read_budgets(self._arguments(payload), idempotency_key)
 
     def look_up(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Our own effect at the service."""
-        return self._effect._look_up(self._effect._binding.arguments(payload, self._live), idempotency_key)
+        return self._effect._look_up(self._arguments(payload), idempotency_key)
 
     def send(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         """Call the function."""
-        return self._effect._send(payload, self._live, idempotency_key)
+        return self._effect._send(payload, self._live, idempotency_key, self._own)
+
+    def conditions(self, payload: Mapping[str, Any]) -> Mapping[str, Condition]:
+        """The declared conditions, for this call."""
+        return self._effect._conditions_for(payload, self._own)
+
+    def _arguments(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        return self._effect._binding.arguments(payload, self._live, own=self._own)

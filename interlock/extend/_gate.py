@@ -89,8 +89,8 @@ class ToolGate:
         log.info("the journal is %s", self.place)
         try:
             with _told_of(file):
-                for gated in prepared.values():
-                    gated.declare(self.interlock)
+                for name, gated in prepared.items():
+                    gated.declare(self.interlock, (parameters or {}).get(name))
         except BaseException:
             self.close()
             raise

@@ -10,11 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from interlock.binding import no_longer_taken
 from interlock.calling import Asked, Call, ToolCall, by_name, conditions, is_async, run_tool, takes_key
 from interlock.decorator import Interlock
 from interlock.errors import BadInput, ConfigurationError, Rejected, Unanswered
 from interlock.extend._answer import NotSeen
 from interlock.extend._effect import Effect, ToolFailed
+from interlock.extend._parameters import Parameters
 from interlock.function import EffectFunction
 from interlock.naming import EFFECT_ID, NotAsConfigured, instead_of
 from interlock.rules.values import decode, is_text, repr_of, storable, text_of
@@ -74,8 +76,13 @@ class GatedTool:
         for role, asked in parts.items():
             self.options[role] = _callback(self._watched(role, asked), role, value_of or _as_it_is)
 
-    def declare(self, interlock: Interlock) -> None:
-        """Put it on a gate."""
+    def declare(self, interlock: Interlock, takes: Parameters | None = None) -> None:
+        """Put it on a gate.
+
+        Args:
+            interlock: the gate.
+            takes: what the tool takes, as far as it is known.
+        """
         how = self.how
         self.effect = interlock.effect(
             name=how.name or self.name,
@@ -89,7 +96,21 @@ class GatedTool:
             binds=None if self.binds is None else ("arguments",),
             **self.options,
         )(self._function())
+        if takes is not None and not takes.takes_any:
+            self.effect.check_record(lambda payload: self._check_record(payload, takes))
         self.effect.capabilities = self.effect.capabilities._replace(passes_key=self.passes_key)
+
+    def _check_record(self, payload: Mapping[str, Any], takes: Parameters) -> None:
+        """What is on the record must be what the tool takes: it may leave out what it does not, and that would be another request.
+
+        Raises:
+            ConfigurationError: there is an argument that it no longer takes.
+        """
+        recorded = _joined(payload.get("arguments") or {}, payload.get("unbound"))
+        unknown = [name for name in recorded if name not in (*takes.names, *takes.filled)]
+        if unknown:
+            taken = [name for name in takes.names if name != self.how.idempotency_argument]
+            raise ConfigurationError(no_longer_taken(self.effect.name, unknown, taken))
 
     def given(
         self,

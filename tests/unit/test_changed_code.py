@@ -9,7 +9,7 @@ import pytest
 
 from interlock import BadInput, Interlock
 from interlock.effects import History
-from interlock.extend import ToolGate
+from interlock.extend import Parameters, ToolGate
 from interlock.journal import MemoryJournal
 from interlock.outcomes import Outcome
 from interlock.ports import Capabilities
@@ -357,3 +357,33 @@ def test_a_premise_that_is_new(facts: dict[str, Any], expect: dict[str, Any] | N
     (outcome,) = gate.recover()
     assert str(outcome) == wanted
     assert len(world.service.sends) == (0 if wanted.startswith("REFUSED") else 1)
+
+
+def test_a_tool_s_recorded_argument_that_it_no_longer_takes() -> None:
+    """A tool that leaves out what its schema does not list is not sent another request after a crash; it stays open, and says why."""
+    refunds: list[Any] = []
+    journal = MemoryJournal()
+    config = {"tools": {"refund": {"key": ["order"], "dedupes": True, "window": 3600, "idempotency_argument": "ref"}}}
+
+    def start(*names: str) -> ToolGate:
+        def refund(arguments: Any, context: Any) -> str:
+            refunds.append({name: value for name, value in arguments.items() if name in names})
+            return "done"
+
+        own = MemoryJournal(journal.store)
+        return ToolGate(
+            config, tools={"refund": refund}, journal=own, parameters={"refund": Parameters((*names, "ref"))}
+        )
+
+    gate = start("order", "amount")
+    proposal = gate.effects["refund"].proposal(arguments={"order": "881", "amount": 20})
+    with pytest.raises(SimulatedCrash):
+        gate.interlock.submit(proposal, crash_at="after_dispatch")
+    gate = start("order", "amount_minor")
+    (outcome,) = gate.recover()
+    assert outcome.status == "IN_FLIGHT"
+    assert "the record holds 'amount'" in outcome.detail
+    assert refunds == []
+    gate = start("order", "amount_minor", "amount")
+    assert [outcome.ok for outcome in gate.recover()] == [True]
+    assert [refund["amount"] for refund in refunds] == [20]
