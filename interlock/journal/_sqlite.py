@@ -570,9 +570,10 @@ class SQLiteJournal(Journal):
                 self._tail = Tail(execute)
             found = self._tail.lead(execute, effect_id)
             return found, _history(execute, found)
-        except sqlite3.OperationalError as error:
-            if _code(error) in _BUSY:
+        except BaseException as error:
+            if isinstance(error, sqlite3.OperationalError) and _code(error) in _BUSY:
                 return None
+            self._tail = None  # an interrupt may have come between two of its parts
             raise
 
     def _open_ids(self) -> list[tuple[str, str]]:
