@@ -5,6 +5,7 @@ It has no way of its own to send: it re-enters the stages of `_submit`, and ends
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple
 
@@ -92,6 +93,7 @@ def recover_one(
     declared = target.capabilities
     checked = 0
     no_room = ""
+    is_earlier_alive = False
     own = len(history.entries) - 1  # where `resend` is not NONE, the dispatch that it speaks of
     if pause_s:
         yield Wait(max(pause_s, SHORTEST_PAUSE_S))
@@ -102,7 +104,8 @@ def recover_one(
         if state.kind is not Kind.DISPATCHED or dispatch is None:
             return outcome_from(history, state, target)
         sighting: Sighting = yield Probe(dispatch.by, dispatch.effect_id, dispatch.n)
-        if sighting.liveness is Liveness.ALIVE:
+        if sighting.liveness is Liveness.ALIVE or is_earlier_alive:
+            is_earlier_alive = False
             pause = patience.next_poll_s()
             if pause is None:
                 return waiting(history, state, Reason.SENDER_ALIVE, detail=detail)
@@ -148,6 +151,9 @@ def recover_one(
             if asked.found is Found.FAILED:
                 return waiting(history, state, Reason.LOOKUP_FAILED, detail=asked.failed)
             if asked.found is Found.NOT_YET:
+                if asked.trusted_in_s == math.inf:
+                    is_earlier_alive = True
+                    continue
                 if asked.trusted_in_s > max(capabilities.settle_after_s, patience.left_s(for_service=True)):
                     return waiting(
                         history, state, Reason.ABSENCE_NOT_YET_TRUSTED, retry_after=asked.trusted_in_s, detail=detail
@@ -296,13 +302,14 @@ def _asked_of(seen: Seen) -> _Asked:
 def _unsettled_s(
     history: History, sighting: Sighting, capabilities: Capabilities, clock: Clock
 ) -> Generator[Step, Any, float]:
-    """Seconds until nothing of this decision can be on its way unseen; 0 or less when that is so now."""
+    """Seconds until nothing of this decision can be on its way unseen: 0 or less when that is so now, infinity while a sender lives."""
     *earlier, last = dispatches(history)
     left_s = untrusted_s(last, sighting, capabilities, clock)
     for entry in earlier:
         # A resend at tier 1 does not wait for what came before it, so what is known of the last sender says nothing of them.
         before: Sighting = yield Probe(entry.by, entry.effect_id, entry.n)
-        left_s = max(left_s, untrusted_s(entry, before, capabilities, clock))
+        alive = before.liveness is Liveness.ALIVE
+        left_s = math.inf if alive else max(left_s, untrusted_s(entry, before, capabilities, clock))
     return left_s
 
 

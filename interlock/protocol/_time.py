@@ -170,7 +170,7 @@ def untrusted_s(dispatch: Entry, sighting: Sighting, capabilities: Capabilities,
         return lag_left
     # A request that left at the last moment is on its way for settle_after more, and the look-up lags behind even that.
     in_flight = capabilities.settle_after_s - sighting.gone_for_s
-    if sighting.liveness in (Liveness.CUT_OFF, Liveness.ALIVE):
+    if sighting.liveness is Liveness.CUT_OFF:
         in_flight = max(in_flight, deadline_left_s(dispatch, clock) + capabilities.settle_after_s)
     if capabilities.lookup_lag_s:
         in_flight += capabilities.lookup_lag_s

@@ -8,6 +8,7 @@ import pytest
 
 from interlock import Interlock, Rejected
 from interlock.effects import Draft, Entry, History, Kind
+from interlock.ports import Liveness
 from interlock.rules.lifecycle import uncertain
 from interlock.testing import SimulatedCrash
 from tests.unit.conftest import World
@@ -212,3 +213,39 @@ def history(*steps: str) -> History:
 def test_what_may_land_yet(steps: str, expected: list[str]) -> None:
     """Only an answer to a decision's one request makes it certain; the last one comes first, and each key and digest once."""
     assert [request.key + request.digest for request in uncertain(history(*steps.split()))] == expected
+
+
+def test_an_earlier_sender_that_lives_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its deadline was, its request may still land: absent is not believed, and the caller is told that somebody sends."""
+    world = World()
+    gate = world.gate()
+    with pytest.raises(SimulatedCrash):
+        gate.submit(world.refund(gate, 2).proposal("881", 2000), crash_at="after_dispatch")
+    ((effect_id, _),) = world.journal.open_effects()
+    sender = world.gate().journal
+    first = sender.load(effect_id).entries[-1]
+    assert sender.append(sender.load(effect_id), [Draft(Kind.DISPATCHED, first.at, {**first.data, "attempt": 2})])
+    sender.abandon()
+    world.clock.advance(3600)
+
+    class WithoutEnd(BaseException):
+        """What would have waited for ever."""
+
+    gate, pauses = world.gate(), list[float]()
+    world.refund(gate, 2)
+    proven = gate.journal._liveness
+    monkeypatch.setattr(
+        gate.journal, "_liveness", lambda by, one, n: Liveness.ALIVE if n == first.n else proven(by, one, n)
+    )
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        world.clock.advance(seconds)
+        if len(pauses) > 50:
+            raise WithoutEnd
+
+    monkeypatch.setattr(world.clock, "sleep", sleep)
+    assert [str(outcome) for outcome in gate.recover()] == ["IN_FLIGHT:sender_alive"]
+    assert world.service.sends == []
+    monkeypatch.undo()
+    assert [str(outcome) for outcome in gate.recover()] == ["REAPPLIED_AFTER_QUERY"]
