@@ -41,16 +41,16 @@ def _clock_text(value: datetime | time) -> str | list[Any]:
     return [text, value.fold] if value.fold else text
 
 
-def _datetime(written: str | list[Any]) -> datetime:
-    if isinstance(written, str):
-        return datetime.fromisoformat(written)
-    return datetime.fromisoformat(written[0]).replace(fold=written[1])
+def _clock_of(kind: Any) -> Callable[[Any], Any]:
+    """What reads such a text back."""
 
+    def read(written: str | list[Any]) -> Any:
+        if isinstance(written, str):
+            return kind.fromisoformat(written)
+        text, fold = written
+        return kind.fromisoformat(text).replace(fold=fold)
 
-def _time(written: str | list[Any]) -> time:
-    if isinstance(written, str):
-        return time.fromisoformat(written)
-    return time.fromisoformat(written[0]).replace(fold=written[1])
+    return read
 
 
 _TAGS: dict[type, tuple[str, Callable[[Any], Any]]] = {
@@ -64,9 +64,9 @@ _TAGS: dict[type, tuple[str, Callable[[Any], Any]]] = {
 }
 _UNTAG: dict[str, Callable[[Any], Any]] = {
     "$decimal": Decimal,
-    "$datetime": _datetime,
+    "$datetime": _clock_of(datetime),
     "$date": date.fromisoformat,
-    "$time": _time,
+    "$time": _clock_of(time),
     "$duration": lambda parts: timedelta(*parts),
     "$uuid": UUID,
     "$bytes": base64.b64decode,
