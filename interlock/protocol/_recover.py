@@ -93,7 +93,6 @@ def recover_one(
     declared = target.capabilities
     checked = 0
     no_room = ""
-    is_earlier_alive = False
     own = len(history.entries) - 1  # where `resend` is not NONE, the dispatch that it speaks of
     if pause_s:
         yield Wait(max(pause_s, SHORTEST_PAUSE_S))
@@ -104,12 +103,10 @@ def recover_one(
         if state.kind is not Kind.DISPATCHED or dispatch is None:
             return outcome_from(history, state, target)
         sighting: Sighting = yield Probe(dispatch.by, dispatch.effect_id, dispatch.n)
-        if sighting.liveness is Liveness.ALIVE or is_earlier_alive:
-            is_earlier_alive = False
-            pause = patience.next_poll_s()
-            if pause is None:
-                return waiting(history, state, Reason.SENDER_ALIVE, detail=detail)
-            yield Wait(max(pause, SHORTEST_PAUSE_S))
+        if sighting.liveness is Liveness.ALIVE:
+            told = yield from _wait_for_sender(history, state, patience, detail)
+            if told is not None:
+                return told
             history = yield Load(history.effect_id)
             continue
         if resend is not Resend.NONE and dispatch.n != own:
@@ -152,7 +149,10 @@ def recover_one(
                 return waiting(history, state, Reason.LOOKUP_FAILED, detail=asked.failed)
             if asked.found is Found.NOT_YET:
                 if asked.trusted_in_s == math.inf:
-                    is_earlier_alive = True
+                    told = yield from _wait_for_sender(history, state, patience, detail)
+                    if told is not None:
+                        return told
+                    history = yield Load(history.effect_id)
                     continue
                 if asked.trusted_in_s > max(capabilities.settle_after_s, patience.left_s(for_service=True)):
                     return waiting(
@@ -240,6 +240,17 @@ def recover_one(
             history = yield Load(history.effect_id)
             continue
         return outcome_from(written, fold(written), target, changes=changes_of(judgement))
+
+
+def _wait_for_sender(
+    history: History, state: State, patience: Patience, detail: str
+) -> Generator[Step, Any, Outcome | None]:
+    """A pause, since a sender of this decision is alive; the outcome where this call waits no longer."""
+    pause = patience.next_poll_s()
+    if pause is None:
+        return waiting(history, state, Reason.SENDER_ALIVE, detail=detail)
+    yield Wait(max(pause, SHORTEST_PAUSE_S))
+    return None
 
 
 class _Asked(NamedTuple):
