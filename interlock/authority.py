@@ -10,10 +10,10 @@ takes of it is reserved in the write that dispatches it, as a budget `approval:<
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.errors import BadInput
-from interlock.record import record
+from interlock.record import NamedTuple, record
 from interlock.rules.budgets import Budget
 
 AHEAD = timedelta(seconds=5)

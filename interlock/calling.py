@@ -11,13 +11,14 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import pydantic
 
 from interlock.callbacks import KEY_ARGUMENT, RESULT_ARGUMENT
 from interlock.errors import BadInput, ConfigurationError
 from interlock.naming import follow
+from interlock.record import NamedTuple
 from interlock.rules.premises import Condition, equals
 
 ToolCall = Callable[..., Any]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.errors import BadInput
+from interlock.record import NamedTuple
 
 FORMAT_VERSION = 1
 """The version that every stored entry carries (`v`). A journal with a higher one is refused."""

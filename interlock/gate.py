@@ -216,14 +216,13 @@ class Runner:
         )
 
     def sighting(self, step: Probe) -> Sighting:
-        """What is proven about a sender, and how long this gate has known it to be gone."""
+        """What is proven about a sender, and since when this gate has known it to be gone."""
         liveness = self.journal.liveness(step.worker, step.effect_id, step.n)
         place = (step.effect_id, step.n)
         if liveness is Liveness.ALIVE:
             self._gone_since.pop(place, None)
             return Sighting(liveness)
-        now = self.clock.uptime().seconds
-        return Sighting(liveness, now - self._gone_since.setdefault(place, now))
+        return Sighting(liveness, self._gone_since.setdefault(place, self.clock.uptime().seconds))
 
     def load(self, effect_id: str, *, presume: bool = False) -> History:
         """The history; an answer that this process knows but could not write before is written first."""

@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from interlock.record import NamedTuple
 
 
 class Liveness(StrEnum):

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.effects import Entry, History, Kind
 from interlock.errors import BadInput
-from interlock.record import record
+from interlock.record import NamedTuple, record
 
 WATCH_FOR_S = 120 * 86_400.0
 """How long an accepted effect is watched by default, in seconds: for that long card networks take most chargebacks; for some reasons

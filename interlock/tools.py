@@ -12,7 +12,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import pydantic
 
@@ -22,6 +22,7 @@ from interlock.errors import BadInput, ConfigurationError
 from interlock.extend import Answer, Parameters, Recoverable, ToolCall, ToolGate, is_async, plain
 from interlock.journal import Journal
 from interlock.outcomes import Outcome, Reason, Status
+from interlock.record import NamedTuple
 from interlock.rules.values import text_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from interlock.effects import Draft, Entry, History, Kind
 from interlock.errors import BadInput, ConfigurationError
@@ -27,6 +27,7 @@ from interlock.gate import RECOVER_AT_ONCE, Runner, resolve
 from interlock.outcomes import Outcome
 from interlock.ports import Target
 from interlock.protocol import Append, Load, outcome_of, rfc3339
+from interlock.record import NamedTuple
 from interlock.rules.lifecycle import LANDED, fold
 from interlock.rules.values import encode_result, raised_in, storable
 from interlock.settlement import Settlement, SettlementState, Watched, entry_for, pause_s

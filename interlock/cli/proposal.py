@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.cli import known
 from interlock.cli.source import Function
+from interlock.record import NamedTuple
 
 FIELD = "NAME_A_FIELD"
 ADDED = "request_id"

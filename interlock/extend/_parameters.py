@@ -8,12 +8,13 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from interlock.callbacks import KEY_ARGUMENT, RESULT_ARGUMENT
 from interlock.errors import ConfigurationError
 from interlock.extend._effect import Effect
 from interlock.naming import instead_of
+from interlock.record import NamedTuple
 from interlock.rules.premises import Condition
 
 if TYPE_CHECKING:

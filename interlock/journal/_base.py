@@ -18,13 +18,14 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from interlock.effects import FORMAT_VERSION, Draft, Entry, History, Kind
 from interlock.errors import BadInput, JournalCorrupt, JournalError, JournalTooNew
 from interlock.ports import Liveness
+from interlock.record import NamedTuple
 from interlock.rules.budgets import STANDS_AFTER, Shortfall, asked, reserved
 from interlock.rules.lifecycle import OPEN, TRANSITIONS, check_transition
 from interlock.settlement import ACCEPTED, STATE_OF, Watched, watch_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.effects import Draft, Entry, History, Kind
 from interlock.outcomes import STATUS_OF_VIA, Outcome, Reason, Via
@@ -11,6 +11,7 @@ from interlock.ports import Clock, Target, Verdict
 from interlock.protocol._outcome import outcome_from, waiting
 from interlock.protocol._step import Append, Landed, Load, NotLanded, Step, Unclear
 from interlock.protocol._time import Patience, rfc3339, watched
+from interlock.record import NamedTuple
 from interlock.rules.lifecycle import fold
 from interlock.rules.recovery import Resend
 from interlock.settlement import ACCEPTED

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.effects import History, Kind
 from interlock.ports import Capabilities
+from interlock.record import NamedTuple
 
 KEY, DEDUPES, LOOKUP = "key", "dedupes", "lookup"
 """The words on the record: the service got the key; it drops a second request with it; there was a look-up."""

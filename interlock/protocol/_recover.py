@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.authority import Permission, cap_of
 from interlock.effects import Draft, Entry, History, Kind
@@ -40,6 +40,7 @@ from interlock.protocol._step import (
 from interlock.protocol._time import (
     CHECKS_AT_MOST,
     HELD_UP,
+    SHORT_PAUSE_S,
     SHORTEST_PAUSE_S,
     Patience,
     deadline_left_s,
@@ -51,6 +52,7 @@ from interlock.protocol._time import (
     untrusted_s,
     watched,
 )
+from interlock.record import NamedTuple
 from interlock.rules.budgets import Budget
 from interlock.rules.lifecycle import ABSENT, Request, State, fold, uncertain
 from interlock.rules.premises import Judgement, judge
@@ -134,6 +136,10 @@ def recover_one(
             if there is not None:
                 asked = _asked_of(there)
             if asked is None and capabilities.can_look_up and checks is not Checks.HOLD:
+                # It is not sent again, so an absence is the likely answer. It is asked for when it can be believed, if that is soon.
+                left_s = yield from _unsettled_s(history, sighting, capabilities, clock)
+                if 0 < left_s <= SHORT_PAUSE_S:
+                    yield Wait(max(left_s, SHORTEST_PAUSE_S))
                 asked = yield from _ask(history, sighting, capabilities, clock, request, earlier, unseen=force.unseen)
         action = decide(
             dedupes=capabilities.dedupes,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.effects import Draft, History
 from interlock.journal import Guard
 from interlock.outcomes import Outcome
 from interlock.ports import Liveness, Verdict, WatchFor
+from interlock.record import NamedTuple
 from interlock.rules.budgets import Shortfall
 
 
@@ -149,10 +150,10 @@ class Seen(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """What is proven about a sender, and for how many seconds this gate has known it to be gone."""
+    """What is proven about a sender, and since when this gate has known it to be gone, on the clock that nobody sets."""
 
     liveness: Liveness
-    gone_for_s: float = 0.0
+    gone_since_s: float = 0.0
 
 
 Run = Generator[Step, Any, Outcome]

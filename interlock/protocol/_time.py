@@ -24,6 +24,8 @@ SERVICE_POLL_MAX_S = 5.0
 """The same while a service works on a request with the key, in seconds: each look there is a request and a record."""
 SHORTEST_PAUSE_S = 0.001
 """A pause too short for a clock to show is none: rounding would leave a remainder of it for ever, in seconds."""
+SHORT_PAUSE_S = 0.02
+"""A pause this short costs no more than a request whose answer could not be believed yet, in seconds."""
 PAUSE_S = 2.0
 """How long a call waits for a service by default (a key in use, a look-up that lags), in seconds."""
 
@@ -169,7 +171,7 @@ def untrusted_s(dispatch: Entry, sighting: Sighting, capabilities: Capabilities,
     if sighting.liveness is Liveness.ENDED:
         return lag_left
     # A request that left at the last moment is on its way for settle_after more, and the look-up lags behind even that.
-    in_flight = capabilities.settle_after_s - sighting.gone_for_s
+    in_flight = capabilities.settle_after_s - (clock.uptime().seconds - sighting.gone_since_s)
     if sighting.liveness is Liveness.CUT_OFF:
         in_flight = max(in_flight, deadline_left_s(dispatch, clock) + capabilities.settle_after_s)
     if capabilities.lookup_lag_s:

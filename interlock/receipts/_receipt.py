@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.effects import Entry, History
 from interlock.errors import JournalError
 from interlock.journal._base import read_entry
+from interlock.record import NamedTuple
 from interlock.rules.canonical import derive_id
 from interlock.rules.lifecycle import fold
 from interlock.rules.values import text_of

@@ -20,11 +20,11 @@ Whole minor units only (cents), never fractions. This module must not know where
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.effects import Draft, Entry, Kind
 from interlock.errors import BadInput
-from interlock.record import record
+from interlock.record import NamedTuple, record
 
 GREATEST = 2**53
 """Beyond this not every whole number survives JSON, so none is taken."""

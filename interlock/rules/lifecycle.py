@@ -24,10 +24,11 @@ AMBIGUOUS or REFUSED by others. The truth wins, and the chain shows both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.effects import Entry, History, Kind
 from interlock.errors import IllegalTransition
+from interlock.record import NamedTuple
 
 _SETTLEMENT = frozenset({Kind.SETTLED, Kind.REVERSED, Kind.AT_RISK})
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.errors import BadInput, ConfigurationError, PremiseUnreadable
+from interlock.record import NamedTuple
 from interlock.rules.values import decode, encode, fingerprint, text_of
 
 _MISSING = object()

@@ -22,12 +22,13 @@ import ssl
 import threading
 from collections.abc import AsyncGenerator, Generator, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import stripe
 
 from interlock.errors import ConfigurationError
+from interlock.record import NamedTuple
 
 T = TypeVar("T")
 

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.authority import Approval
+from interlock.record import NamedTuple
 
 SLACK_S = 86_400
 """How far Stripe's clock and ours may differ when a list is read from the moment of the decision on."""

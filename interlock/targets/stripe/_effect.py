@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from interlock.authority import Approval, Permission, permission_of
 from interlock.callbacks import KEY_ARGUMENT
@@ -24,6 +24,7 @@ from interlock.errors import AuthorityUnclear, BadInput, ConfigurationError
 from interlock.function import EffectFunction
 from interlock.gate import resolve
 from interlock.outcomes import Outcome
+from interlock.record import NamedTuple
 from interlock.rules.values import text_of
 from interlock.targets.stripe._callback import asked, asynchronous, references, synchronous
 from interlock.targets.stripe._case import CaseCallback, CaseReader, plain

@@ -16,12 +16,13 @@ Knows nothing of the journal. What the gate makes of REFUSED and REMEMBERED is t
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import stripe
 
 from interlock.errors import NotSent, Rejected, Unanswered
 from interlock.ports import Verdict
+from interlock.record import NamedTuple
 from interlock.rules.values import text_of
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import stripe
 
 from interlock.effects import Facts, Own, Proposal
 from interlock.errors import BadInput
+from interlock.record import NamedTuple
 from interlock.rules.premises import equals
 from interlock.targets.stripe._connection import Call, Calls, as_dict, listed, path_of
 from interlock.targets.stripe._decision import came_later

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.effects import Facts, Own
+from interlock.record import NamedTuple
 from interlock.settlement import Settlement
 from interlock.targets.stripe._connection import Call, Calls
 
