@@ -279,7 +279,7 @@ class EffectFunction(Generic[A]):
         """A proposal that came from outside: a copy of its own, so that nobody can change it any more.
 
         Raises:
-            BadInput: it was edited since it was made, or made for a function that takes other arguments.
+            BadInput: it was edited since it was made, or made for a function that takes other arguments or binds others.
         """
         if derive_id(proposal.effect, proposal.key) != proposal.effect_id:
             raise BadInput(
@@ -288,8 +288,8 @@ class EffectFunction(Generic[A]):
         payload = copy.deepcopy(dict(proposal.payload))
         if self._binding.digest_of(payload) != proposal.digest:
             raise BadInput(
-                f"the proposal of {proposal.effect!r} {proposal.key!r} was edited since it was made: its arguments are not those of its "
-                "digest. Nothing was sent. Make a new proposal."
+                f"the proposal of {proposal.effect!r} {proposal.key!r} was edited since it was made, or made under another binds=: its "
+                "arguments are not those of its digest. Nothing was sent. Make a new proposal."
             )
         try:
             self._binding.check_names(payload)

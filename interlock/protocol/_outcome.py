@@ -38,11 +38,18 @@ BINDS_ALL = (
 """Advice on a conflict, for an effect whose author has not said which arguments count."""
 
 
-def conflict(proposal: Proposal, history: History, target: Target) -> Outcome:
-    """The refusal of a proposal whose arguments are not those that were recorded first."""
-    recorded, given = fold(history).proposed["payload"], proposal.payload
+def is_other(recorded: Mapping[str, Any], digest: str, payload: Mapping[str, Any], target: Target) -> bool:
+    """Whether a request is another one than what was recorded: an argument that counts is not the same.
+
+    Equal digests tell that it is not. Different ones tell less: each was taken over the arguments that counted when it was recorded, and
+    `binds=` may have come, gone or changed since. What counts now decides.
+    """
+    return recorded["digest"] != digest and bool(_differences(recorded["payload"], payload, target))
+
+
+def _differences(recorded: Mapping[str, Any], given: Mapping[str, Any], target: Target) -> dict[str, Any]:
     counting = [name for name in {**given, **recorded} if target.binds is None or name in target.binds]
-    changes = {
+    return {
         name: {
             "rule": "as recorded first",
             "seen": recorded.get(name),
@@ -51,6 +58,11 @@ def conflict(proposal: Proposal, history: History, target: Target) -> Outcome:
         for name in counting
         if name not in recorded or name not in given or not same(recorded[name], given[name])
     }
+
+
+def conflict(proposal: Proposal, history: History, target: Target) -> Outcome:
+    """The refusal of a proposal whose arguments are not those that were recorded first."""
+    changes = _differences(fold(history).proposed["payload"], proposal.payload, target)
     advice = BINDS_ALL if target.binds is None else ""
     return outcome_for(
         Status.REFUSED, history, proposal, reason=Reason.CONFLICTING_PAYLOAD, changes=changes, detail=advice

@@ -17,7 +17,7 @@ from interlock.outcomes import Outcome, Reason, Via
 from interlock.ports import Capabilities, Clock, Liveness, Target, Verdict, WatchFor
 from interlock.protocol._answer import conclude, dispatches
 from interlock.protocol._declared import in_force
-from interlock.protocol._outcome import changes_of, outcome_from, waiting
+from interlock.protocol._outcome import changes_of, is_other, outcome_from, waiting
 from interlock.protocol._step import (
     Append,
     Authorize,
@@ -124,7 +124,9 @@ def recover_one(
         earlier = [one for one in uncertain(history) if (one.key, one.digest) != (request.key, request.digest)]
         asked: _Asked | None = None
         if capabilities.can_look_up and (earlier or not (dedupes_now and resend is Resend.NONE)):
-            asked = yield from _ask(history, sighting, capabilities, clock, request, earlier, unseen=force.unseen)
+            asked = yield from _ask(
+                history, sighting, target, capabilities, clock, request, earlier, unseen=force.unseen
+            )
         checks, recheck, judgement = Checks.UNREADABLE, dict[str, Any](), None
         shared: tuple[Budget, ...] | None = None
         checked_at_s = clock.uptime().seconds
@@ -140,7 +142,9 @@ def recover_one(
                 left_s = yield from _unsettled_s(history, sighting, capabilities, clock)
                 if 0 < left_s <= SHORT_PAUSE_S:
                     yield Wait(max(left_s, SHORTEST_PAUSE_S))
-                asked = yield from _ask(history, sighting, capabilities, clock, request, earlier, unseen=force.unseen)
+                asked = yield from _ask(
+                    history, sighting, target, capabilities, clock, request, earlier, unseen=force.unseen
+                )
         action = decide(
             dedupes=capabilities.dedupes,
             window_open=dedupes_now,
@@ -278,6 +282,7 @@ class _Asked(NamedTuple):
 def _ask(
     history: History,
     sighting: Sighting,
+    target: Target,
     capabilities: Capabilities,
     clock: Clock,
     request: Request,
@@ -295,7 +300,7 @@ def _ask(
             break
         seen = yield LookUp(before.payload, before.key)
         if seen.found:
-            differs = "" if before.digest == request.digest else _EARLIER_LANDED
+            differs = _EARLIER_LANDED if is_other(before.proposed, request.digest, request.payload, target) else ""
             return _asked_of(seen._replace(differs=seen.differs or differs))
     if seen.failed:
         found = Found.FAILED

@@ -12,7 +12,7 @@ from interlock.journal import BUDGET, Guard
 from interlock.outcomes import Outcome, Reason, Status, Via
 from interlock.ports import Clock, Target
 from interlock.protocol._answer import conclude
-from interlock.protocol._outcome import changes_of, conflict, outcome_for, outcome_from, replay, waiting
+from interlock.protocol._outcome import changes_of, conflict, is_other, outcome_for, outcome_from, replay, waiting
 from interlock.protocol._recover import permission_record, recover_one
 from interlock.protocol._step import (
     Append,
@@ -247,7 +247,7 @@ def _answer_from_record(
     """The answer that the record already holds, or None if this proposal may be judged and sent."""
     if state.kind is None:
         return None
-    other = state.proposed["digest"] != proposal.digest
+    other = is_other(state.proposed, proposal.digest, proposal.payload, target)
     same_decision = _is_same_decision(state, proposal)
     if state.kind is Kind.DISPATCHED:
         outcome: Outcome = yield from recover_one(history, target, clock=clock, patience=patience)
@@ -294,6 +294,6 @@ def _found_after_all(
     settled = fold(written)
     if settled.kind in (Kind.REFUSED, Kind.FAILED):
         return None
-    if request.digest != proposal.digest:
+    if is_other(request.proposed, proposal.digest, proposal.payload, target):
         return conflict(proposal, written, target)
     return outcome_from(written, settled, target)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock import BadInput, Interlock
+from interlock import BadInput, Interlock, NotSent
 from interlock.effects import History
 from interlock.extend import Parameters, ToolGate
 from interlock.journal import MemoryJournal
@@ -387,3 +387,62 @@ def test_a_tool_s_recorded_argument_that_it_no_longer_takes() -> None:
     gate = start("order", "amount_minor", "amount")
     assert [outcome.ok for outcome in gate.recover()] == [True]
     assert [refund["amount"] for refund in refunds] == [20]
+
+
+FIRST, REWORDED, OTHER = ("881", 20, "broken"), ("881", 20, "damaged"), ("881", 25, "broken")
+
+
+@pytest.mark.parametrize("how", ["landed", "refused", "failed", "in flight"])
+@pytest.mark.parametrize(
+    ("then", "now", "call", "is_same"),
+    [
+        pytest.param(None, ("order", "amount"), FIRST, True, id="named"),
+        pytest.param(None, ("order", "amount"), REWORDED, True, id="named, reworded"),
+        pytest.param(None, ("order", "amount"), OTHER, False, id="named, other"),
+        pytest.param(("order",), ("order", "amount"), REWORDED, True, id="one more"),
+        pytest.param(("order",), ("order", "amount"), OTHER, False, id="one more, other"),
+        pytest.param(("order", "amount"), ("order",), OTHER, True, id="one less"),
+        pytest.param(("order", "amount"), None, FIRST, True, id="gone"),
+        pytest.param(("order", "amount"), None, REWORDED, False, id="gone, reworded"),
+    ],
+)
+def test_what_counts_is_what_binds_names_now(
+    how: str, then: tuple[str, ...] | None, now: tuple[str, ...] | None, call: tuple[Any, ...], is_same: bool
+) -> None:
+    """A request recorded under another `binds=` is the same one if what counts now is the same, and else is told by what differs."""
+    world, sent = World(), list[tuple[Any, ...]]()
+    allowed = how != "refused"
+    broken = how == "failed"
+
+    def start(binds: tuple[str, ...] | None) -> Any:
+        @(gate := world.gate()).effect(
+            key=lambda order: order,
+            name="refund",
+            dedupes=True,
+            window=3600,
+            lookup=lambda: None,
+            allowed=lambda: allowed,
+            binds=binds,
+        )
+        def refund(order: str, amount: int, note: str, idempotency_key: str) -> str:
+            if broken:
+                raise NotSent("no network")
+            sent.append((order, amount, note))
+            return "done"
+
+        return gate, refund
+
+    gate, refund = start(then)
+    if how == "in flight":
+        with pytest.raises(SimulatedCrash):
+            gate.submit(refund.proposal(*FIRST), crash_at="after_dispatch")
+    else:
+        refund(*FIRST)
+    allowed, broken = True, False
+    _, refund = start(now)
+    outcome = refund(*call)
+    if is_same:
+        assert outcome.ok, outcome.for_person
+    else:
+        assert (str(outcome), "seen" in str(outcome.changes)) == ("REFUSED:conflicting_payload", True)
+    assert sent == ([] if how in ("refused", "failed") and not is_same else [FIRST])

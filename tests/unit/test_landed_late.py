@@ -73,6 +73,22 @@ def test_it_is_looked_for_whatever_stands_in_between(between: tuple[str, ...]) -
     assert (len(network.sent), len(network.landed)) == (sent, 1)
 
 
+def test_an_earlier_request_is_told_by_what_counts_now() -> None:
+    """Between two tries of one request `binds=` was named: the first try, which lands late, is no request with other arguments."""
+    network = Network("lost", "lost")
+    assert str(network.declare(network.world.gate())("881")) == "FAILED:absent"
+    gate = network.world.gate()
+    refund = network.declare(gate, binds=("order",))
+    with pytest.raises(SimulatedCrash):
+        gate.submit(refund.proposal("881"), crash_at="after_dispatch")
+    network.landed.append(network.sent[0])
+    network.allowed = False
+    gate = network.world.gate()
+    network.declare(gate, binds=("order",))
+    assert [str(outcome) for outcome in gate.recover()] == ["COMMITTED_ON_QUERY"]
+    assert len(network.landed) == 1
+
+
 def test_a_rejected_resend_is_no_answer_to_the_first_request() -> None:
     """The service said no to the second request alone; the first one lands later, and is found."""
     network = Network("lost", "rejected")
