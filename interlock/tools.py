@@ -306,6 +306,7 @@ class _Function:
                 if name != KEY_ARGUMENT and self.signature.parameters[name].default is inspect.Parameter.empty
             ),
             answer=_schema_of_answer(function),
+            meant=self._meant,
         )
         self.tool = self._tool()
 
@@ -328,6 +329,12 @@ class _Function:
             return await function(**arguments)
 
         return acall if self.is_async else call
+
+    def _meant(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the function would get of a call's arguments, which stand on the record, maybe since before it took another one."""
+        parameters = self.signature.parameters
+        defaults = {name: parameters[name].default for name in self.names if name not in given}
+        return {**defaults, **given}
 
     def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name."""

@@ -246,7 +246,9 @@ def parameters_of(tool: BaseTool) -> Parameters:
         own = _parameters(tool)
         kinds = {parameter.kind for parameter in own.values()}
         names = tuple(name for name in own if name not in (_context_name(tool), "input_stream"))
-        return Parameters(names, not own or inspect.Parameter.VAR_KEYWORD in kinds)
+        defaults = {name: own[name].default for name in names if own[name].default is not inspect.Parameter.empty}
+        takes_any = not own or inspect.Parameter.VAR_KEYWORD in kinds
+        return Parameters(names, takes_any, meant=lambda given: {**defaults, **given})
     declaration = tool._get_declaration()
     given = getattr(declaration, "parameters_json_schema", None)
     if isinstance(given, Mapping):

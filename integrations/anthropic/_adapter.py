@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -158,7 +159,7 @@ def protect_beta_tools(
         config,
         tools={name: _entrance(tool) for name, tool in runnable.items()},
         journal=journal,
-        parameters={name: Parameters.of_schema(tool.to_dict().get("input_schema")) for name, tool in runnable.items()},
+        parameters={name: _parameters(tool) for name, tool in runnable.items()},
     )
 
     def outside(tool: Any) -> Any:
@@ -184,15 +185,25 @@ def _entrance(tool: Any) -> Any:
     return call
 
 
+def _parameters(tool: Any) -> Parameters:
+    takes = Parameters.of_schema(tool.to_dict().get("input_schema"))
+    checked = _checked(tool)
+    return takes if checked is None else takes._replace(meant=lambda given: checked(**given))
+
+
 def _checked(tool: Any) -> Any:
-    """The tool's function with nothing in it, which takes just what that takes; None for a tool of another kind."""
+    """The tool's function with nothing in it: it takes just what that takes, and gives that. None for a tool of another kind."""
     function = getattr(tool, "func", None)
     if function is None:
         return None
 
+    signature = inspect.signature(function)
+
     @functools.wraps(function)
-    def empty(*args: Any, **kwargs: Any) -> None:
-        return None
+    def empty(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
 
     return pydantic.validate_call(empty)
 

@@ -24,6 +24,7 @@ from interlock.integrations.langchain._schema import (
     face_of,
     injected_names,
     is_async_only,
+    misfit_of,
     parameters_of,
     payload_names,
 )
@@ -121,6 +122,19 @@ class ToolEntrance:
         payload = {name: value for name, value in given.items() if name in self.payload_names}
         return payload, {name: value for name, value in given.items() if name not in self.payload_names}
 
+    def problem_with(self, payload: Mapping[str, Any], live: LiveCall, hidden: str | None) -> str:
+        """What the tool has against a call's arguments, for the model, in its own words if it has any; empty if it takes them."""
+        error = misfit_of(self.tool, {**live.injected, **payload}, hidden=hidden)
+        if error is None:
+            return ""
+        own = self.tool.handle_validation_error
+        if own and isinstance(own, str):
+            return own
+        if callable(own):
+            return str(own(error))
+        said = "; ".join(f"{'.'.join(map(str, at['loc'])) or self.tool.name}: {at['msg']}" for at in error.errors()[:5])
+        return f"Not done: {said}. Nothing was sent. Correct the arguments and call again."
+
     def _own(self, context: Any) -> LiveCall:
         """The live call if it is a call of this tool; of another's call only the configuration serves."""
         if not isinstance(context, LiveCall):
@@ -205,6 +219,9 @@ class GatedTool(BaseTool):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the framework's name
         """Do it once, through the gate."""
         arguments, live = self._take(input, config, kwargs)
+        problem = self.entrance.problem_with(arguments, live, self.gate.argument_of_gate(self.name))
+        if problem:
+            return self._told(problem, live, status="error")
         answer = self.gate.call(
             self.name,
             arguments,
@@ -218,6 +235,9 @@ class GatedTool(BaseTool):
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the framework's name
         """As `invoke`, without blocking the event loop."""
         arguments, live = self._take(input, config, kwargs)
+        problem = self.entrance.problem_with(arguments, live, self.gate.argument_of_gate(self.name))
+        if problem:
+            return self._told(problem, live, status="error")
         answer = await self.gate.acall(
             self.name,
             arguments,
@@ -277,14 +297,13 @@ class GatedTool(BaseTool):
         return self._message(answer, live, status="success", content=answer.message)
 
     def _message(self, answer: Answer, live: LiveCall, *, status: str, content: str) -> Any:
+        return self._told(content, live, status=status, artifact={"interlock": answer.as_dict()})
+
+    def _told(self, content: str, live: LiveCall, *, status: str, artifact: Any = None) -> Any:
         if live.tool_call_id is None:
             return content  # a person called it by hand: the sentence itself
         return ToolMessage(
-            content=content,
-            tool_call_id=live.tool_call_id,
-            name=self.name,
-            status=status,
-            artifact={"interlock": answer.as_dict()},
+            content=content, tool_call_id=live.tool_call_id, name=self.name, status=status, artifact=artifact
         )
 
 

@@ -6,10 +6,11 @@ Owns the look at a tool's schemas. It must not know how a tool is called.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain_core.tools import BaseTool, InjectedToolCallId
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, ValidationError, create_model
 
 from interlock.extend import Parameters, without_argument
 
@@ -26,18 +27,67 @@ def payload_names(tool: BaseTool) -> frozenset[str] | None:
     return frozenset(getattr(schema, "model_fields", {}))
 
 
+def misfit_of(tool: BaseTool, given: Mapping[str, Any], *, hidden: str | None) -> ValidationError | None:
+    """What the tool's own model has against the arguments that a model wrote; it would say so before the function is called.
+
+    Args:
+        tool: the tool itself.
+        given: what it would be called with, but the argument that the gate fills in.
+        hidden: that argument.
+    """
+    whole: Any = None if isinstance(tool.args_schema, dict) else tool.get_input_schema()
+    names = payload_names(tool)
+    if names is None or not (isinstance(whole, type) and issubclass(whole, BaseModel)):
+        return None
+    try:
+        whole.model_validate({**given, hidden: ""} if hidden in whole.model_fields else dict(given))
+    except ValidationError as error:
+        # What the framework puts in may be missing here, and is its own to see to.
+        not_the_models = {
+            word
+            for name, declared in whole.model_fields.items()
+            if name not in names or name == hidden
+            for word in (name, declared.alias)
+        }
+        wrong = [found["loc"][:1] for found in error.errors(include_context=False)]
+        return error if any(not place or place[0] not in not_the_models for place in wrong) else None
+    return None
+
+
 def parameters_of(tool: BaseTool, payload: frozenset[str] | None) -> Parameters:
     """What the tool takes, as its schema says; the arguments that are injected may be the gate's to fill in, and no path leads to them."""
     if payload is None:
         return Parameters((), takes_any=True)
     schema = tool.tool_call_schema
+    meant = _meant_by(tool, schema, payload)
     written = () if isinstance(tool.args_schema, dict) else getattr(tool.get_input_schema(), "model_fields", ())
     injected = tuple(name for name in written if name not in payload)
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         schema = schema.model_json_schema()
     if not isinstance(schema, dict):
         return Parameters(tuple(sorted(payload)), filled=injected)
-    return Parameters.of_schema(schema, filled=injected)
+    return Parameters.of_schema(schema, filled=injected)._replace(meant=meant)
+
+
+def _meant_by(
+    tool: BaseTool, shown: Any, payload: frozenset[str]
+) -> Callable[[Mapping[str, Any]], Mapping[str, Any]] | None:
+    """What the tool's own model makes of a call's arguments; None where it is not known."""
+    whole: Any = None if isinstance(tool.args_schema, dict) else tool.get_input_schema()
+    if not (isinstance(whole, type) and issubclass(whole, BaseModel)):
+        return None
+    if any(declared.is_required() for name, declared in whole.model_fields.items() if name not in payload):
+        # Without what is injected, the whole cannot be made; the part that the model sees lacks the validators of its own.
+        checks = whole.__pydantic_decorators__
+        if checks.validators or checks.field_validators or checks.root_validators or checks.model_validators:
+            return None
+        whole = shown
+
+    def meant(given: Mapping[str, Any]) -> Mapping[str, Any]:
+        taken = whole.model_validate(dict(given))
+        return {name: getattr(taken, name) for name in whole.model_fields if name in payload}
+
+    return meant
 
 
 def face_of(schema: Any, argument: str | None) -> Any:

@@ -270,7 +270,8 @@ class _Face:
     @property
     def parameters(self) -> Parameters:
         """What the function takes; what the gate itself hands over by name, no path may lead to."""
-        return Parameters.of_schema(self.function.tool.get("parameters"), filled=tuple(self._takes & {_KEY}))
+        takes = Parameters.of_schema(self.function.tool.get("parameters"), filled=tuple(self._takes & {_KEY}))
+        return takes if self.model is None else takes._replace(meant=lambda given: dict(self._made(given)))
 
     def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the function's model has them, with its defaults.

@@ -75,6 +75,8 @@ class ToolEntrance:
         self.tool = tool
         self.schema = schema_of(tool)
         self.parameters = Parameters.of_schema(tool.params_json_schema)
+        if self.schema is not None:
+            self.parameters = self.parameters._replace(meant=lambda given: dict(self._parsed(given, None)))
         self.is_agent = bool(getattr(tool, "_is_agent_tool", False))
         self._invoke = raising(tool)
         self._context = context

@@ -106,7 +106,7 @@ class ToolEntrance:
         live = context if isinstance(context, LiveCall) else None
         if live is not None and live.tool == self.name:
             return await self._in_run(arguments, live)
-        result = await self.tool.function_schema.call(self._typed(arguments), self._context(live))
+        result = await self.tool.function_schema.call(self.typed(arguments), self._context(live))
         return as_data(result)
 
     def changed_since_shown(self, shown: Any, args: Mapping[str, Any]) -> list[str]:
@@ -122,7 +122,7 @@ class ToolEntrance:
         live.sent = dict(arguments)
         changed = {name: value for name, value in arguments.items() if as_json(live.args.get(name, NO_DEPS)) != value}
         # The live objects where they are what is on the record; else what is on the record, made into objects again.
-        args = {**live.args, **self._only(self._typed(arguments), changed)} if changed else dict(live.args)
+        args = {**live.args, **self._only(self.typed(arguments), changed)} if changed else dict(live.args)
         mark = LIVE.set(live)
         try:
             live.result = await live.proceed(args)
@@ -158,7 +158,7 @@ class ToolEntrance:
             raise ToolFailed(str(cause)) from cause
         raise cause
 
-    def _typed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def typed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments in JSON form as the tool's own types."""
         schema = self.tool.function_schema
         given = dict(arguments)
@@ -217,7 +217,10 @@ class Door:
             config,
             tools={name: entrance.call for name, entrance in entrances.items()},
             journal=journal,
-            parameters={name: Parameters.of_schema(_schema_of(tool)) for name, tool in tools.items()},
+            parameters={
+                name: Parameters.of_schema(_schema_of(tool))._replace(meant=entrances[name].typed)
+                for name, tool in tools.items()
+            },
         )
         try:
             for name, tool in tools.items():

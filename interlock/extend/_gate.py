@@ -161,7 +161,11 @@ class ToolGate:
         if gated.needs_loop:
             _refuse_inside_a_loop(name, "acall")
         try:
-            outcome = gated.effect.submit_blocking((), **gated.given(arguments, context, decision, evidence, seen))
+            given = gated.given(arguments, context, decision, evidence, seen)
+            outcome = gated.effect.submit_blocking((), **given)
+            as_recorded = gated.as_recorded(outcome, given)
+            if as_recorded is not None:
+                outcome = gated.effect.submit_blocking((), **as_recorded)
         except (BadInput, CallbackFailed) as error:
             return not_taken(name, error)
         return answer_of(outcome, is_misconfigured=bool(gated.faults))
@@ -179,7 +183,11 @@ class ToolGate:
         """As `call`, without blocking the event loop; a sync tool is called in a thread."""
         gated = self._find(name)
         try:
-            outcome = await gated.effect.asubmit((), **gated.given(arguments, context, decision, evidence, seen))
+            given = gated.given(arguments, context, decision, evidence, seen)
+            outcome = await gated.effect.asubmit((), **given)
+            as_recorded = gated.as_recorded(outcome, given)
+            if as_recorded is not None:
+                outcome = await gated.effect.asubmit((), **as_recorded)
         except (BadInput, CallbackFailed) as error:
             return not_taken(name, error)
         return answer_of(outcome, is_misconfigured=bool(gated.faults))

@@ -10,15 +10,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_jsonable_python
+
 from interlock.binding import no_longer_taken
 from interlock.calling import Asked, Call, ToolCall, by_name, conditions, is_async, run_tool, takes_key
 from interlock.decorator import Interlock
-from interlock.errors import BadInput, ConfigurationError, Rejected, Unanswered
+from interlock.errors import BadInput, ConfigurationError, NotSerializable, Rejected, Unanswered
 from interlock.extend._answer import NotSeen
 from interlock.extend._effect import Effect, ToolFailed
 from interlock.extend._parameters import Parameters
 from interlock.function import EffectFunction
 from interlock.naming import EFFECT_ID, NotAsConfigured, instead_of
+from interlock.outcomes import Outcome, Reason
+from interlock.rules.lifecycle import fold
+from interlock.rules.premises import same
 from interlock.rules.values import decode, is_text, repr_of, storable, text_of
 
 if TYPE_CHECKING:
@@ -56,6 +61,7 @@ class GatedTool:
         self.how = how
         self.faults: set[str] = set()
         self._told: set[str] = set()
+        self._takes: Parameters | None = None
         refuse_unknown(name, "", tools)
         self.tool = tools[name]
         self.binds = None if how.binds is None else _paths(name, how.binds)
@@ -84,6 +90,7 @@ class GatedTool:
             takes: what the tool takes, as far as it is known.
         """
         how = self.how
+        self._takes = takes
         self.effect = interlock.effect(
             name=how.name or self.name,
             dedupes=how.dedupes,
@@ -135,6 +142,40 @@ class GatedTool:
             kwargs["arguments"], kwargs["unbound"] = _split(taken, self.binds)
         call = {"kwargs": kwargs, "decision": decision, "origin": origin_of(evidence)}
         return call if seen is None else {**call, "seen": facts_seen(self.effect, kwargs, seen)}
+
+    def as_recorded(self, outcome: Outcome, given: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A call that was refused for its other arguments, in the record's own spelling of them.
+
+        A model leaves a default out in one try and writes it in the next, or writes "20" for 20. To the tool that is one request.
+
+        Returns:
+            None if it was not refused for that, or the tool would get something else, or nobody can tell.
+        """
+        if outcome.reason != Reason.CONFLICTING_PAYLOAD or self._takes is None or outcome.history is None:
+            return None
+        kwargs = given["kwargs"]
+        payload = fold(outcome.history).proposed["payload"]
+        if payload.keys() != kwargs.keys() - {"context"}:
+            return None
+        try:
+            recorded = {name: decode(part) for name, part in payload.items()}
+            first, now = (self._meant(_joined(one["arguments"], one.get("unbound"))) for one in (recorded, kwargs))
+        except NotSerializable:
+            return None
+        if first is None or now is None or first != now or not same(to_jsonable_python(first), to_jsonable_python(now)):
+            return None
+        return {**given, "kwargs": {**kwargs, "arguments": recorded["arguments"]}}
+
+    def _meant(self, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What the tool would get for the arguments that must not change; None if nobody can tell."""
+        own, takes = self.how.idempotency_argument, self._takes
+        assert takes is not None
+        meant = takes.as_meant({**arguments, own: ""} if own in takes.names else arguments)
+        if meant is None:
+            return None
+        return {
+            name: value for name, value in meant.items() if name != own and (self.binds is None or name in self.binds)
+        }
 
     def _watched(self, role: str, asked: Asked) -> Asked:
         """A callback whose answer is not as configured, told to an operator once, since no later call will change that."""

@@ -31,6 +31,9 @@ class Parameters(NamedTuple):
         filled: arguments that no model gives and no path of a configuration may lead to; `idempotency_argument` may name one of them.
         required: those that a call must give.
         answer: the JSON Schema of what it answers, if it has one; the paths into the answer are followed as far as it tells.
+        meant: gives, of a call's arguments in JSON form, what the tool would get of them: with its defaults, and of its types. Two calls of
+            which it gives the same are one request in two spellings. It may raise anything for arguments that do not fit. By default the
+            schema's own defaults are filled in.
     """
 
     names: tuple[str, ...]
@@ -39,6 +42,7 @@ class Parameters(NamedTuple):
     filled: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     answer: Mapping[str, Any] | None = None
+    meant: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
     @classmethod
     def of_schema(cls, schema: Any, *, filled: tuple[str, ...] = (), answer: Any = None) -> Parameters:
@@ -66,6 +70,22 @@ class Parameters(NamedTuple):
         names = [name for name in self.names if name != hidden]
         unknown = [name for name in given if name not in (*names, *self.filled, hidden)]
         return f"{tool} has no argument {unknown[0]!r}; it has: {', '.join(names) or 'none'}." if unknown else ""
+
+    def as_meant(self, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What the tool would get of these arguments, as far as is known; None if they do not fit."""
+        if self.meant is None:
+            return {**self._defaults(), **given}
+        try:
+            return self.meant(given)
+        except Exception:  # noqa: BLE001 - a validator may raise anything; then nobody can tell what was meant
+            return None
+
+    def _defaults(self) -> dict[str, Any]:
+        properties = (self.schema or {}).get("properties")
+        listed = properties if isinstance(properties, Mapping) else {}
+        return {
+            name: said["default"] for name, said in listed.items() if isinstance(said, Mapping) and "default" in said
+        }
 
 
 class Handed(NamedTuple):

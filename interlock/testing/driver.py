@@ -152,12 +152,15 @@ CAPABILITIES: Mapping[str, tuple[str, ...]] = {
     "streaming": ("stream",),
     "cancel": (),
     "call_id": (),
+    "defaults": (),
+    "types": (),
 }
 """What a framework may not have, and the methods of a driver that go with it.
 
 `parallel`: several tool calls in one answer of the model. `edit`: a reviewer changes the arguments. `seen`: what the approver saw is kept
 with the framework's saved state. `cancel`: a run can be cancelled.
-`call_id`: the framework tells a tool the id of its call.
+`call_id`: the framework tells a tool the id of its call. `defaults`: it knows what an argument is that a call leaves out (here `note`).
+`types`: arguments of the wrong type do not reach a tool.
 """
 
 

@@ -166,6 +166,34 @@ class IntegrationContract:
         assert "other arguments" not in text, text
         assert "urgency" in text or self.only(place, "881")["id"] in text, text
 
+    def test_a_default_that_is_spelled_out_makes_no_other_request(self, place: Place, open_driver: Any) -> None:
+        """The same call with an argument's default left out and written is one request, in either order, and told the first result."""
+        self.needs("defaults")
+        driver = open_driver(place)
+        spelled_out = {**REFUND.arguments, "note": ""}
+        driver.run([REFUND])
+        told = driver.run([ModelCall(spelled_out, id="call_2")], thread="thread-2")
+        self.told_result(told, self.only(place, "881"))
+        driver.run([ModelCall({**spelled_out, "order_id": "882"}, id="call_3")], thread="thread-3")
+        told = driver.run([ModelCall({**REFUND.arguments, "order_id": "882"}, id="call_4")], thread="thread-4")
+        self.told_result(told, self.only(place, "882"))
+        told = driver.run([ModelCall({**spelled_out, "note": "broken"}, id="call_5")], thread="thread-5")
+        self.told_no(told, "Do not call again with changed arguments")
+
+    def test_argument_of_the_wrong_type_can_be_corrected(self, place: Place, open_driver: Any) -> None:
+        """Arguments that the tool itself would not take never reach it: the model is told so, and a correct call then lands."""
+        self.needs("types")
+        place.config = gating(lookup=None)
+        driver = open_driver(place)
+        wrong: dict[str, Any] = {"amount": "twenty", "note": ["broken"]}
+        for name, value in wrong.items():
+            call = ModelCall({**REFUND.arguments, name: value}, id=f"wrong_{name}")
+            text = self.one(driver.run([call], thread=f"wrong-{name}")).text
+            assert name in text, text
+        assert place.service.arrivals("881") == 0
+        driver.run([AGAIN], thread="thread-2")
+        self.only(place, "881")
+
     def test_ids_are_on_the_record_and_never_the_key(self, place: Place, open_driver: Any) -> None:
         """The framework's ids stand in the journal beside the proposal; the effect's identity comes from the request alone."""
         open_driver(place).run([REFUND])

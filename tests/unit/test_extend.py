@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict
 
 from interlock import Budget, ConfigurationError, Interlock, JournalError, Rejected, Status, Verdict, matches
@@ -408,6 +408,90 @@ def test_binds_lets_the_rest_differ(service: Service, tmp_path: Path) -> None:
         assert str(tools.call("create_refund", {**CALL, "note": "damaged"}).outcome) == "DUPLICATE_IGNORED"
         assert str(tools.call("create_refund", {**CALL, "amount": 21}).outcome) == "REFUSED:conflicting_payload"
     assert [refund["note"] for refund in service.refunds] == ["broken"]
+
+
+PRICED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "order_id": {"type": "string"},
+        "amount": {"type": "integer"},
+        "reference": {"type": "string"},
+        "currency": {"type": "string", "default": "usd"},
+    },
+    "required": ["order_id", "amount", "reference"],
+}
+
+
+def tell(service: Service, tmp_path: Path, takes: Parameters, *calls: dict[str, Any], **options: Any) -> list[str]:
+    """The codes of calls to a tool that takes this, through a gate of its own."""
+    with ToolGate(
+        config(premises=None, **options),
+        tools=service.tools,
+        journal=tmp_path / "journal",
+        parameters={"create_refund": takes},
+    ) as made:
+        made.recover()
+        return [str(made.call("create_refund", call).outcome) for call in calls]
+
+
+def test_one_request_in_two_spellings(service: Service, tmp_path: Path) -> None:
+    """A call that differs from the record in what its tool takes for the same is that request; what was recorded first is what was sent."""
+    takes = Parameters.of_schema(PRICED)
+    spelled_out = {**CALL, "currency": "usd"}
+    assert tell(service, tmp_path, takes, CALL, spelled_out, {**CALL, "currency": "eur"}, {**CALL, "amount": 21}) == [
+        "COMMITTED",
+        "DUPLICATE_IGNORED",
+        "REFUSED:conflicting_payload",
+        "REFUSED:conflicting_payload",
+    ]
+    assert "currency" not in service.refunds[0]
+    second = {**spelled_out, "order_id": "882"}
+    assert tell(service, tmp_path, takes, second, {**CALL, "order_id": "882"}) == ["COMMITTED", "DUPLICATE_IGNORED"]
+    assert service.refunds[1]["currency"] == "usd"
+
+
+def test_an_argument_that_a_tool_takes_since_then_makes_no_other_request(service: Service, tmp_path: Path) -> None:
+    """What was done before a tool got a further argument is still done; with another value than its default it is another request."""
+    before = Parameters(("order_id", "amount", "reference"))
+    assert tell(service, tmp_path, before, CALL) == ["COMMITTED"]
+    since = Parameters.of_schema(PRICED)
+    assert tell(service, tmp_path, since, {**CALL, "currency": "usd"}, {**CALL, "currency": "eur"}) == [
+        "DUPLICATE_IGNORED",
+        "REFUSED:conflicting_payload",
+    ]
+    assert len(service.refunds) == 1
+
+
+def test_what_a_tool_makes_of_its_arguments_is_compared(service: Service, tmp_path: Path) -> None:
+    """A tool that converts tells what it would get; what it would not take, and what only looks alike, stays another request."""
+
+    def meant(given: Any) -> dict[str, Any]:
+        return {**given, "amount": int(given["amount"])}
+
+    def hidden(given: Any) -> dict[str, Any]:
+        return {**given, "amount": SecretStr(str(given["amount"]))}
+
+    takes = Parameters.of_schema(PRICED)._replace(meant=meant)
+    texts = [{**CALL, "amount": amount} for amount in ("20", "twenty", True)]
+    assert (
+        tell(service, tmp_path, takes, CALL, *texts)
+        == ["COMMITTED", "DUPLICATE_IGNORED"] + ["REFUSED:conflicting_payload"] * 2
+    )
+    other = {**CALL, "order_id": "882"}
+    assert tell(service, tmp_path, takes._replace(meant=hidden), other, {**other, "amount": 21}) == [
+        "COMMITTED",
+        "REFUSED:conflicting_payload",
+    ]
+
+
+def test_spelling_counts_only_in_what_binds(service: Service, tmp_path: Path) -> None:
+    """With binds the other arguments may differ by more than their spelling, and the bound ones by their spelling."""
+    takes = Parameters.of_schema({**PRICED, "properties": {**PRICED["properties"], "note": {"type": "string"}}})
+    reworded = {**CALL, "note": "broken", "currency": "usd"}
+    codes = tell(
+        service, tmp_path, takes, CALL, reworded, {**reworded, "amount": 21}, binds=["order_id", "amount", "currency"]
+    )
+    assert codes == ["COMMITTED", "DUPLICATE_IGNORED", "REFUSED:conflicting_payload"]
 
 
 @pytest.mark.parametrize(("rejected", "code"), [(False, "AMBIGUOUS"), (True, "FAILED:rejected")])

@@ -80,6 +80,9 @@ def edit(tool: Any, args: dict[str, Any], tool_context: Any) -> None:
 class GuardDriver(IntegrationDriver):
     """`before_tool_callback=guard.before_tool_callback`."""
 
+    not_applicable: ClassVar[Mapping[str, str]] = {
+        "types": "ADK calls a function with what the model wrote, whatever its annotations say"
+    }
     evidence: ClassVar[tuple[str, ...]] = ("function_call_id", "invocation_id", "session_id", "user_id", "app_name")
 
     def __init__(self, place: Place) -> None:

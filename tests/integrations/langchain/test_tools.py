@@ -20,6 +20,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, interrupt
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from interlock import ConfigurationError
 from interlock.integrations.langchain import InterlockMiddleware, ProtectedTools, protect_tools
@@ -460,3 +461,82 @@ def test_approvals_that_name_no_tool_are_refused(tmp_path: Path) -> None:
     """A misspelt name in approvals= would leave the facts unread, so it refuses to start."""
     with pytest.raises(ConfigurationError, match="approvals= names the tool 'refnd'"):
         InterlockMiddleware([refund], config(), journal=str(tmp_path / "journal"), approvals=["refnd"])
+
+
+# --- what the tool's own model makes of the arguments ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        (None, "Not done: amount: Input should be a valid integer"),
+        ("Give whole cents.", "Give whole cents."),
+        (lambda error: f"{error.error_count()} wrong", "1 wrong"),
+    ],
+    ids=["none", "text", "function"],
+)
+def test_a_tool_says_in_its_own_words_what_it_does_not_take(own: Any, said: str, tmp_path: Path) -> None:
+    """Arguments of the wrong type are told as the tool says it, and cost nothing: the corrected call is the first one on the record."""
+    strict = StructuredTool.from_function(refund.func, name="refund", handle_validation_error=own)
+    tools = protected([strict], tmp_path)
+    (told,) = ask(tools, order="881", amount="twenty")
+    assert told.content.startswith(said)
+    assert told.status == "error"
+    (told,) = ask(tools, order="881", amount=20)
+    assert told.content == "refunded 20"
+    assert SENT == [("881", 20)]
+
+
+def test_a_missing_argument_is_told_by_any_of_its_names(tmp_path: Path) -> None:
+    """LangChain shows a model the fields of a tool's own model, and that model tells of what is missing by the alias."""
+
+    class Named(BaseModel):
+        model_config = ConfigDict(populate_by_name=True)
+        order: str
+        amount: int = Field(alias="amountMinor")
+
+    @tool("refund", args_schema=Named)
+    def aliased(order: str, amount: int) -> str:
+        """Refund an order."""
+        return f"refunded {amount}"
+
+    (gated,) = protected([aliased], tmp_path)
+    assert gated.invoke({"order": "881"}).startswith("Not done: amountMinor: Field required.")
+    assert gated.invoke({"order": "881", "amount": 20}) == "refunded 20"
+
+
+def test_what_only_a_run_has_is_no_mistake_of_the_models(tmp_path: Path) -> None:
+    """Called by hand, without what a run would inject, a tool is not said to have got wrong arguments."""
+
+    @tool("refund")
+    def with_state(order: str, amount: int, state: Annotated[Any, InjectedState]) -> str:
+        """Refund an order."""
+        return "refunded"
+
+    (gated,) = protected([with_state], tmp_path)
+    assert "Input should be a valid integer" in gated.invoke({"order": "881", "amount": "twenty"})
+    assert "Correct the arguments" not in gated.invoke({"order": "881", "amount": 20})
+
+
+def test_two_spellings_are_told_apart_by_the_tools_own_model(tmp_path: Path) -> None:
+    """What a validator of the tool's makes of a text decides: "20" may be dollars where 20 is cents."""
+
+    class Priced(BaseModel):
+        order: str
+        amount: int
+
+        @field_validator("amount", mode="before")
+        @classmethod
+        def _in_cents(cls, given: Any) -> Any:
+            return int(given) * 100 if isinstance(given, str) else given
+
+    @tool("refund", args_schema=Priced)
+    def priced(order: str, amount: int, runtime: Annotated[Any, InjectedToolArg] = None) -> str:
+        """Refund an order."""
+        return f"refunded {amount}"
+
+    (gated,) = protected([priced], tmp_path)
+    assert gated.invoke({"order": "881", "amount": 20}) == "refunded 20"
+    assert "other arguments" in gated.invoke({"order": "881", "amount": "20"})
+    assert gated.invoke({"order": "882", "amount": "20"}) == "refunded 2000"
+    assert gated.invoke({"order": "882", "amount": 2000}) == "refunded 2000"

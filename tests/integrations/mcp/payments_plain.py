@@ -27,7 +27,12 @@ TOOLS: list[dict[str, Any]] = [
         "description": "Refund an order.",
         "inputSchema": {
             "type": "object",
-            "properties": {"order_id": TEXT, "amount": {"type": "integer"}, "reference": TEXT, "note": TEXT},
+            "properties": {
+                "order_id": TEXT,
+                "amount": {"type": "integer"},
+                "reference": TEXT,
+                "note": {**TEXT, "default": ""},
+            },
             "required": ["order_id", "amount", "reference"],
         },
         "outputSchema": {"type": "object", "required": ["id"], "properties": {"id": TEXT}},

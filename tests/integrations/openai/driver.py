@@ -140,6 +140,8 @@ class ResponsesDriver(IntegrationDriver):
     not_applicable: ClassVar[Mapping[str, str]] = {
         "retry": "the runner repeats a request to the model at most, never a function",
         "call_id": "the runner tells a function no id of its call",
+        "defaults": "a strict schema has no defaults; a pydantic model has, and a test of its own",
+        "types": "a function of a plain schema gets what the model wrote; one of a pydantic model has a test of its own",
     }
     streamed: ClassVar[Mapping[str, Any]] = {}
     options: ClassVar[Mapping[str, bool]] = {}

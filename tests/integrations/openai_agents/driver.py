@@ -236,6 +236,12 @@ class ToolDriver(ToolsDriver):
 class ContextDriver(ToolsDriver):
     """Tools that take the run's context, which belongs to a run."""
 
+    not_applicable: ClassVar[Mapping[str, str]] = {
+        **ToolsDriver.not_applicable,
+        "defaults": "its refund takes no argument with a default, and so no note",
+        "types": "its refund takes no note; the other drivers' does",
+    }
+
     def protect(self, tools: list[FunctionTool]) -> Any:
         return super().protect(tools_with_context(self.place))
 

@@ -16,6 +16,7 @@ class Loop(IntegrationDriver):
 
     not_applicable: ClassVar = {
         "streaming": "a hand-written loop runs the tools once the answer is complete, however it came in",
+        "types": "a plain function takes what it is called with, whatever its annotations say",
     }
     evidence = ("tool_use_id",)
 
