@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,8 @@ from interlock.journal import Journal, SQLiteJournal
 from interlock.outcomes import Outcome, Reason
 from interlock.ports import Clock, SystemClock, Target, Verdict
 from interlock.protocol import CRASH_POINTS, Patience, submit
+from interlock.protocol._outcome import outcome_from
+from interlock.rules.lifecycle import fold
 
 if TYPE_CHECKING:
     from interlock.watch import OnChange, Watcher
@@ -355,6 +357,21 @@ class Interlock:
     def find(self, reference: str) -> list[str]:
         """Ids of the landed effects that an id of the service's (`references=`) or an idempotency key leads to; often one, or none."""
         return self.journal.find(reference)
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Every effect on the journal that is not open, as it stands on the record, oldest first: what nobody can know, or for an audit.
+
+        Needs no function: where an effect's is not declared on this gate, `value` is plain JSON. What is open is for `recover()`. What it
+        costs follows what is stored.
+
+        Raises:
+            JournalError: the journal, or one effect on it, cannot be read.
+        """
+        for effect_id in self.journal.effects():
+            history = self.journal.load(effect_id)
+            state = fold(history)
+            if not state.is_open:
+                yield outcome_from(history, state, self._find(state.proposed["effect"]))
 
     async def adrain(self, *, wait: float | timedelta = 60.0) -> int:
         """Wait for sends that nobody waits for any more, before an event loop ends: their calls were cancelled, or timed out.

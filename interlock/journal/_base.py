@@ -273,6 +273,15 @@ class Journal(abc.ABC):
         return self._open_ids()
 
     @final
+    def effects(self) -> Iterator[str]:
+        """Effect ids of all there are, open or not, oldest first. Costs what is stored; what others add meanwhile comes last."""
+        listed: set[str] = set()
+        for effect_id, *_ in self._scan():
+            if effect_id not in listed:
+                listed.add(effect_id)
+                yield effect_id
+
+    @final
     def watched(self, *, after: str = "") -> list[Watched]:
         """Effects whose settlement is watched until later than `after` (RFC 3339 text, UTC), the first to end first.
 

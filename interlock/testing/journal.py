@@ -619,6 +619,21 @@ class JournalContract:
         self.write(journal, "m", (Kind.PROPOSED,))
         assert [effect_id for effect_id, _ in journal.open_effects()] == ["z", "m", "a"]
 
+    def test_all_effects_are_listed_oldest_first(self) -> None:
+        """Each once, by its first proposal, open or not; another worker sees the same, and what is added while it looks."""
+        journal = self.journal()
+        assert list(journal.effects()) == []
+        for effect_id in ("z", "m", "a"):
+            self.write(journal, effect_id, (Kind.PROPOSED,))
+        self.write(journal, "m", (Kind.REFUSED,))
+        self.write(journal, "z", (Kind.AUTHORIZED, Kind.DISPATCHED, Kind.COMMITTED))
+        listed = journal.effects()
+        assert next(listed) == "z"
+        assert list(listed) == ["m", "a"]
+        other = self.restarted(journal)
+        self.write(other, "b", (Kind.PROPOSED,))
+        assert list(other.effects()) == ["z", "m", "a", "b"]
+
     # --- settlement ----------------------------------------------------------------------------------------------------
 
     @staticmethod
