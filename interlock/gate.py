@@ -105,20 +105,8 @@ class Runner:
     async def arun(self, protocol: Run, target: Target, *, crash_at: str = "") -> Outcome:
         """As `run`, without blocking the event loop."""
         call = _Call(self, target, crash_at)
-        answer: Any = None
-        error: Exception | None = None
         try:
-            while True:
-                try:
-                    step = protocol.throw(error) if error is not None else protocol.send(answer)
-                except StopIteration as stop:
-                    outcome: Outcome = stop.value
-                    return outcome
-                answer, error = None, None
-                try:
-                    answer = await call.aperform(step)
-                except (CallbackFailed, BadInput) as failed:
-                    error = failed
+            return await _asteps(call, protocol)  # see `_advance`
         finally:
             protocol.close()
             call.finish()
@@ -271,8 +259,8 @@ class Runner:
         if not write.cancelled() and write.exception() is None and isinstance(claimed := write.result(), History):
             self.record_not_sent(claimed)
 
-    def adopt(self, task: Future[Answer] | asyncio.Task[Answer], history: History) -> None:
-        """A send that nobody waits for any more: its claim stays with it until it has ended, and its answer counts."""
+    def adopt(self, task: Future[Answer] | asyncio.Task[Answer], history: History, call: _Call) -> None:
+        """A send that its call does not wait for any more: the claim stays with it until it has ended, and its answer counts."""
         self._running.add(task)
 
         def ended(task: Future[Answer] | asyncio.Task[Answer]) -> None:
@@ -288,7 +276,7 @@ class Runner:
             except BaseException as error:
                 text = text_of(error)
                 log.error("a late answer of effect %s was not recorded: %s", history.effect_id, text, exc_info=error)
-            self.journal.end_send(history.effect_id, n, answered=answered, in_flight=in_flight)
+            self.journal.end_send(history.effect_id, n, call, answered=answered, in_flight=in_flight)
 
         task.add_done_callback(ended)
 
@@ -317,27 +305,48 @@ def _recovery(effect_id: str, target: Target, patience: Patience) -> Run:
 
 def _advance(call: _Call, protocol: Run, answer: Any, *, stop_at_wait: bool) -> Outcome | Wait:
     """Run until the outcome or, if asked to, until the protocol wants to pause."""
-    error: Exception | None = None
-    pausing = False
+    result: Outcome | Wait | None = None
     try:
-        while True:
-            try:
-                step = protocol.throw(error) if error is not None else protocol.send(answer)
-            except StopIteration as stop:
-                outcome: Outcome = stop.value
-                return outcome
-            answer, error = None, None
-            if stop_at_wait and type(step) is Wait:
-                pausing = True
-                return step
-            try:
-                answer = call.perform(step)
-            except (CallbackFailed, BadInput) as failed:
-                error = failed
+        # Not here: an interrupt that comes as a loop goes round is raised outside a `try` that begins with it.
+        result = _steps(call, protocol, answer, stop_at_wait=stop_at_wait)
+        return result
     finally:
-        if not pausing:
+        if type(result) is not Wait:
             protocol.close()
             call.finish()
+
+
+def _steps(call: _Call, protocol: Run, answer: Any, *, stop_at_wait: bool) -> Outcome | Wait:
+    error: Exception | None = None
+    while True:
+        try:
+            step = protocol.throw(error) if error is not None else protocol.send(answer)
+        except StopIteration as stop:
+            outcome: Outcome = stop.value
+            return outcome
+        answer, error = None, None
+        if stop_at_wait and type(step) is Wait:
+            return step
+        try:
+            answer = call.perform(step)
+        except (CallbackFailed, BadInput) as failed:
+            error = failed
+
+
+async def _asteps(call: _Call, protocol: Run) -> Outcome:
+    answer: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            step = protocol.throw(error) if error is not None else protocol.send(answer)
+        except StopIteration as stop:
+            outcome: Outcome = stop.value
+            return outcome
+        answer, error = None, None
+        try:
+            answer = await call.aperform(step)
+        except (CallbackFailed, BadInput) as failed:
+            error = failed
 
 
 class _Call:
@@ -387,7 +396,7 @@ class _Call:
                 elif self._claimed is not None and not self._sent:
                     answered = self.runner.record_not_sent(self._claimed)
             finally:
-                self.runner.journal.end_send(*place, answered=answered, in_flight=self._sent)
+                self.runner.journal.end_send(*place, self, answered=answered, in_flight=self._sent)
 
     def _maybe_crash(self, when: str, kind: type) -> None:
         if self._crash_at == f"{when}_{STEP_NAMES[kind]}":
@@ -402,9 +411,9 @@ class _Call:
         n = len(entries) + len(step.drafts) - 1
         self._sent = False
         self._claimed = None
-        self.runner.journal.begin_send(effect_id, n)
-        # Only now: where that refused there is no send to end, and another call may be sending at the same place.
+        # First: an interrupt may come at any moment, and a send that has not begun has no end.
         self._claim = effect_id, n
+        self.runner.journal.begin_send(effect_id, n, self)
 
     def _note_dispatch(self, answer: History | OverLimit | None) -> None:
         self._claimed = answer if type(answer) is History else None
@@ -421,19 +430,17 @@ class _Call:
     def _note_answer(self, answer: Answer) -> None:
         if type(answer) is Landed:
             self._landed = answer
-        elif type(answer) is Unclear and answer.still_running:
-            self._claim = None
-        else:
+        elif not (type(answer) is Unclear and answer.still_running):
             # This send is over, whatever is made of it: what recovers the effect now, here or elsewhere, must see so.
             # A clear refusal also says that nothing of this request is still on its way.
             self._sent = type(answer) is not NotLanded
             self._release(answered=False)
 
     def _release(self, *, answered: bool) -> None:
-        place, self._claim = self._claim, None  # first: one that is interrupted here must not be ended twice
+        place = self._claim
         assert place is not None
-        self._landed = None
-        self.runner.journal.end_send(*place, answered=answered, in_flight=self._sent)
+        self.runner.journal.end_send(*place, self, answered=answered, in_flight=self._sent)
+        self._claim = self._landed = None  # last: if an interrupt comes before, `finish` ends it once more
         if self.runner._gone_since:
             self.runner.forget_sighting(place)
 
@@ -578,7 +585,6 @@ class _Call:
             done, _ = await asyncio.wait({task}, timeout=timeout_s)
         except asyncio.CancelledError:
             # The caller is cancelled, the send is not: what has left cannot be called back, and its answer will count.
-            self._claim = None
             self._leave(task, thread, step)
             raise
         if not done:
@@ -595,13 +601,14 @@ class _Call:
 
     def _leave(self, task: asyncio.Future[Answer], thread: Future[Answer] | None, step: Send) -> None:
         """Stop waiting for a send; it stays the runner's until it has ended."""
+        self._claim = None  # first: an interrupt must not end what still runs
         if thread is not None:
             thread.cancel()  # does nothing to one that runs
-            self.runner.adopt(thread, step.history)
+            self.runner.adopt(thread, step.history, self)
             task.cancel()  # the loop may be gone when the thread ends
         else:
             assert isinstance(task, asyncio.Task)
-            self.runner.adopt(task, step.history)
+            self.runner.adopt(task, step.history, self)
 
     def _in_thread(self, step: Send) -> Future[Answer]:
         answer: Future[Answer] = Future()

@@ -86,7 +86,7 @@ class JournalState(NamedTuple):
     """What one worker's journal object holds in memory."""
 
     name: str
-    sending: tuple[tuple[tuple[str, int], int], ...]
+    sending: tuple[tuple[str, int], ...]
     ended: tuple[tuple[tuple[str, int], bool], ...]
     fate: Liveness | None
 

@@ -12,7 +12,6 @@ The real objects are set to a state before each action and read back after it; a
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -519,6 +518,8 @@ class World:
             call = self._call(index, worker, name)
             step = self.runs[worker.node].step
             assert isinstance(step, Send)
+            if answer is STILL_RUNNING:
+                call._claim = None  # as the gate does when it stops waiting
             call._note_answer(answer)
             state = self._saved(state, index, worker._replace(heard=worker.heard or answer is LANDED))
             return self._answered(state, index, answer)
@@ -526,7 +527,7 @@ class World:
         runner = self._runners[name]
         history = History(EFFECT_ID, tuple(entry for entry, _ in state.entries[: request.n + 1]))
         answered = runner.record_late(history, answer) if isinstance(answer, Landed | NotLanded) else False
-        self._journals[name].end_send(EFFECT_ID, request.n, answered=answered)
+        self._journals[name].end_send(EFFECT_ID, request.n, self._calls[name], answered=answered)
         return self._saved(state, index, worker, call=False)
 
     def _crash(self, state: State, index: int) -> State:
@@ -713,7 +714,7 @@ class World:
             self._ensure(name)
             journal = self._journals[name]
             store.workers[name] = journal
-            journal._sending = Counter(dict(saved.sending))
+            journal._sending = {place: frozenset({self._calls[name]}) for place in saved.sending}
             journal._ended = dict(saved.ended)
             journal._fate = saved.fate
         for index, worker in enumerate(state.workers):
@@ -730,7 +731,7 @@ class World:
             journals.append(
                 JournalState(
                     saved.name,
-                    tuple(sorted(journal._sending.items())),
+                    tuple(sorted(journal._sending)),
                     tuple(sorted(journal._ended.items())),
                     journal._fate,
                 )

@@ -16,7 +16,7 @@ import abc
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, final
 
@@ -419,16 +419,25 @@ class Journal(abc.ABC):
         ]
 
     @abc.abstractmethod
-    def begin_send(self, effect_id: str, n: int) -> None:
-        """Say, before entry `n` (DISPATCHED) is written, that this worker is about to send. Kept in memory only."""
-
-    @abc.abstractmethod
-    def end_send(self, effect_id: str, n: int, *, answered: bool, in_flight: bool = True) -> None:
-        """Say that this worker's send is over. Never raises.
+    def begin_send(self, effect_id: str, n: int, call: Hashable = None) -> None:
+        """Say, before entry `n` (DISPATCHED) is written, that a call of this worker is about to send. Kept in memory only.
 
         Args:
             effect_id: the effect.
             n: the place of its DISPATCHED entry.
+            call: tells it from other calls of this worker that try for the same place, and is brought along when it ends.
+        """
+
+    @abc.abstractmethod
+    def end_send(
+        self, effect_id: str, n: int, call: Hashable = None, *, answered: bool, in_flight: bool = True
+    ) -> None:
+        """Say that a call's send is over. Never raises; one that never began, or has ended, has no end.
+
+        Args:
+            effect_id: the effect.
+            n: the place of its DISPATCHED entry.
+            call: as it began.
             answered: the answer is on the journal, so nobody will ask. Otherwise other processes must be able to learn
                 that this send is over though this worker lives.
             in_flight: whether what was sent may still be on its way.

@@ -137,7 +137,7 @@ class GroupCommit:
 
     def _write_with_others(self, prepared: Prepared) -> bool:
         if self._is_mine():
-            raise JournalUnavailable(_NESTED)
+            raise JournalUnavailable(NESTED)
         request = _Request(prepared)
         try:
             self._enter(request)
@@ -161,7 +161,7 @@ class GroupCommit:
             Exception: what `commit` gave for it.
         """
         if self._is_mine():
-            raise JournalUnavailable(_NESTED)
+            raise JournalUnavailable(NESTED)
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         request = _Request(prepared, future)
         try:
@@ -377,7 +377,7 @@ class GroupCommit:
             self._tell_again()
         elif thread == get_ident():
             if self._is_mine():
-                raise JournalUnavailable(_NESTED)
+                raise JournalUnavailable(NESTED)
         elif not self._is_in(frames.get(thread)):
             self._take_over(lead)
 
@@ -403,7 +403,7 @@ class GroupCommit:
         return frame.f_globals.get("__name__") in self._modules
 
 
-_NESTED = (
+NESTED = (
     "this thread is in the middle of a write to this journal, and cannot wait for itself: a signal handler came in between. Nothing was "
     "written. Let the handler only note that it came, or do its work in another thread."
 )

@@ -9,13 +9,13 @@ import bisect
 import contextlib
 import itertools
 import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from interlock.effects import Entry
-from interlock.errors import ConfigurationError, JournalError
+from interlock.errors import ConfigurationError, JournalError, JournalUnavailable
 from interlock.journal._base import BUDGET, WATCHING, Denied, Journal, Prepared, link_hash, watched_after
+from interlock.journal._group import NESTED
 from interlock.ports import Liveness
 from interlock.rules.budgets import HOLDERS_TOLD, Holder, Shortfall, has_room
 from interlock.settlement import Watched, watch_of
@@ -37,6 +37,7 @@ class MemoryStore:
         watched: the row of each effect that was ever watched.
         horizons: (end of its watch, effect id) of each, in that order.
         references: (the service's id, effect id), in that order.
+        is_writing: whether a write is under way. The lock lets in a signal handler that comes in the middle of one.
     """
 
     order: list[tuple[Entry, str]] = field(default_factory=list)
@@ -48,6 +49,7 @@ class MemoryStore:
     watched: dict[str, Watched] = field(default_factory=dict)
     horizons: list[tuple[str, str]] = field(default_factory=list)
     references: list[tuple[str, str]] = field(default_factory=list)
+    is_writing: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -61,7 +63,7 @@ class MemoryJournal(Journal):
     def __init__(self, store: MemoryStore | None = None) -> None:
         self.store = store if store is not None else MemoryStore()
         self._worker = f"memory-{next(_numbers)}"
-        self._sending: Counter[tuple[str, int]] = Counter()
+        self._sending: dict[tuple[str, int], frozenset[Hashable]] = {}
         self._ended: dict[tuple[str, int], bool] = {}
         self._fate: Liveness | None = None
         self._closing = False
@@ -83,23 +85,28 @@ class MemoryJournal(Journal):
         """For tests: be out of sight, possibly alive."""
         self._fate = Liveness.CUT_OFF
 
-    def begin_send(self, effect_id: str, n: int) -> None:
+    def begin_send(self, effect_id: str, n: int, call: Hashable = None) -> None:
         """As the base says."""
         with self.store.lock:
             self._check_usable()
-            self._sending[(effect_id, n)] += 1
+            place = (effect_id, n)
+            self._sending[place] = self._sending.get(place, frozenset()) | {call}
 
-    def end_send(self, effect_id: str, n: int, *, answered: bool, in_flight: bool = True) -> None:
+    def end_send(
+        self, effect_id: str, n: int, call: Hashable = None, *, answered: bool, in_flight: bool = True
+    ) -> None:
         """As the base says."""
         with self.store.lock:
             place = (effect_id, n)
-            if place not in self._sending:  # one that never began has no end
+            calls = self._sending.get(place, frozenset())
+            if call not in calls:
                 return
-            self._sending[place] -= 1
-            if self._sending[place] <= 0:
-                del self._sending[place]
             if not answered:
                 self._ended[place] = in_flight or self._ended.get(place, False)
+            if len(calls) > 1:
+                self._sending[place] = calls - {call}
+            else:
+                del self._sending[place]
             if self._closing and not self._sending and self._fate is None:
                 self._fate = Liveness.GONE
 
@@ -135,23 +142,33 @@ class MemoryJournal(Journal):
         store = self.store
         with store.lock:
             self._check_usable(prepared.effect_id)
-            entries = store.effects.get(prepared.effect_id, [])
-            if (entries[-1].hash if entries else "") != prepared.expected_head:
-                return False
-            self._reserve(prepared)
-            for entry in prepared.entries:
-                link = link_hash(store.order[-1][1] if store.order else "", entry.hash)
-                store.order.append((entry, link))
-            store.effects[prepared.effect_id] = [*entries, *prepared.entries]
-            place = store.places.setdefault(prepared.effect_id, len(store.places))
-            if prepared.is_open:
-                store.open[prepared.effect_id] = (place, prepared.name)
-            else:
-                store.open.pop(prepared.effect_id, None)
-            for entry in prepared.entries:
-                if entry.kind in WATCHING:
-                    self._watch(entry, prepared.name)
-            return True
+            if store.is_writing:  # this very thread
+                raise JournalUnavailable(NESTED)
+            try:
+                store.is_writing = True
+                return self._write(prepared)
+            finally:
+                store.is_writing = False
+
+    def _write(self, prepared: Prepared) -> bool:
+        store = self.store
+        entries = store.effects.get(prepared.effect_id, [])
+        if (entries[-1].hash if entries else "") != prepared.expected_head:
+            return False
+        self._reserve(prepared)
+        for entry in prepared.entries:
+            link = link_hash(store.order[-1][1] if store.order else "", entry.hash)
+            store.order.append((entry, link))
+        store.effects[prepared.effect_id] = [*entries, *prepared.entries]
+        place = store.places.setdefault(prepared.effect_id, len(store.places))
+        if prepared.is_open:
+            store.open[prepared.effect_id] = (place, prepared.name)
+        else:
+            store.open.pop(prepared.effect_id, None)
+        for entry in prepared.entries:
+            if entry.kind in WATCHING:
+                self._watch(entry, prepared.name)
+        return True
 
     def _watch(self, entry: Entry, name: str) -> None:
         """Keep the list of watched effects and the index of references with an entry."""

@@ -26,7 +26,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -175,16 +175,18 @@ class SQLiteJournal(Journal):
             self._here()
         return self._me.id
 
-    def begin_send(self, effect_id: str, n: int) -> None:
+    def begin_send(self, effect_id: str, n: int, call: Hashable = None) -> None:
         """As the base says."""
         if self._pid != os.getpid() or self._is_torn or self._is_closed:
             self._here()
-        self._me.begin((effect_id, n))
+        self._me.begin((effect_id, n), call)
 
-    def end_send(self, effect_id: str, n: int, *, answered: bool, in_flight: bool = True) -> None:
+    def end_send(
+        self, effect_id: str, n: int, call: Hashable = None, *, answered: bool, in_flight: bool = True
+    ) -> None:
         """As the base says."""
         if self._pid == os.getpid():
-            self._me.end((effect_id, n), answered=answered, in_flight=in_flight)
+            self._me.end((effect_id, n), call, answered=answered, in_flight=in_flight)
             if self._is_closed:
                 self._free()
 

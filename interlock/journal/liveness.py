@@ -21,7 +21,7 @@ import random
 import re
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 
 from interlock.errors import JournalError, JournalUnavailable, JournalUnsuitable
@@ -61,6 +61,8 @@ _NETWORK = frozenset(
 """File systems that several machines may have mounted, or whose memory maps are not those of one kernel."""
 _WHOLE = "worker ended\n"
 
+_NONE: frozenset[Hashable] = frozenset()
+
 _local: dict[str, Worker] = {}
 """The workers of this process, by id: of every journal object in it."""
 _local_lock = threading.RLock()  # a worker that nobody holds any more is let go wherever a thread happens to be
@@ -78,7 +80,7 @@ class Worker:
         id: names it.
         path: its lock file.
         fd: the descriptor; -1 once it is released.
-        sending: for each (effect id, n), how many here have announced a send there. Two calls may try for the same place at the same
+        sending: for each (effect id, n), the calls here that have announced a send there. Two may try for the same place at the same
             moment; one of them gets it, and the other's giving up must not look like the end of that one's send.
         ended: places where sends ended without a recorded answer, and whether something may still be on its way.
     """
@@ -87,11 +89,11 @@ class Worker:
         self.id = id
         self.path = path
         self.fd = fd
-        self.sending: dict[tuple[str, int], int] = {}
+        self.sending: dict[tuple[str, int], frozenset[Hashable]] = {}
         self.ended: dict[tuple[str, int], bool] = {}
         self.is_abandoned = False
         self.is_closing = False
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal handler may make a call in the middle of another
         self._is_torn = False
         # Looked at before every send: as plain text and numbers, which is half the time of a Path and a second look.
         held = os.fstat(self.fd)
@@ -114,7 +116,7 @@ class Worker:
                 "Find what cleans that directory, keep it away, and restart this process."
             )
 
-    def begin(self, place: tuple[str, int]) -> None:
+    def begin(self, place: tuple[str, int], call: Hashable) -> None:
         """A send is about to begin.
 
         Raises:
@@ -123,17 +125,17 @@ class Worker:
         with self.lock:
             if self.is_closing or self.is_abandoned:
                 raise JournalError("this journal was closed, or its worker died in a simulated crash; open a new one.")
-            self.sending[place] = self.sending.get(place, 0) + 1
+            self.sending[place] = self.sending.get(place, _NONE) | {call}
             if place in self.ended:
-                self._begin_again(place)
+                self._begin_again(place, call)
 
-    def _begin_again(self, place: tuple[str, int]) -> None:
+    def _begin_again(self, place: tuple[str, int], call: Hashable) -> None:
         """Take back, for others, that the sends at a place have ended; until they end, when the last word is said again."""
         try:
             self._write(place, "begun")
             os.fsync(self.fd)  # after a power failure, too, this must stand behind the end that it takes back
         except BaseException as error:
-            self._one_less(place)
+            self._one_less(place, call)
             if not isinstance(error, OSError):
                 raise
             raise JournalUnavailable(
@@ -141,26 +143,25 @@ class Worker:
                 "take it for over. Nothing was sent. See to the disk (space), then try again."
             ) from error
 
-    def end(self, place: tuple[str, int], *, answered: bool, in_flight: bool) -> None:
-        """A send is over; if its answer is not on the journal, say so to everybody. One that never began has no end."""
+    def end(self, place: tuple[str, int], call: Hashable, *, answered: bool, in_flight: bool) -> None:
+        """A call's send is over; if its answer is not on the journal, say so to everybody. To be told twice is of no matter."""
         with self.lock:
-            if place not in self.sending:
-                return
-            if not answered:
-                self.ended[place] = in_flight or self.ended.get(place, False)
-            self._one_less(place)
+            if call in self.sending.get(place, _NONE):
+                if not answered:
+                    self.ended[place] = in_flight or self.ended.get(place, False)
+                self._one_less(place, call)
             if self.is_closing and not self.sending:
                 self.release()
 
-    def _one_less(self, place: tuple[str, int]) -> None:
-        others = self.sending[place] - 1
-        if others:
-            self.sending[place] = others
+    def _one_less(self, place: tuple[str, int], call: Hashable) -> None:
+        calls = self.sending[place]
+        if len(calls) > 1:
+            self.sending[place] = calls - {call}
             return
-        del self.sending[place]
         if place in self.ended:
             with contextlib.suppress(OSError):  # then others take it for alive until this process ends
                 self._write(place, "in_flight" if self.ended[place] else "ended")
+        del self.sending[place]  # last: if an interrupt comes before, it is ended once more
 
     def _write(self, place: tuple[str, int], what: str) -> None:
         """Say something to everybody.
@@ -391,7 +392,7 @@ def _forget_parent() -> None:
         if fd >= 0:
             with contextlib.suppress(OSError):
                 os.close(fd)
-        worker.lock = threading.Lock()
+        worker.lock = threading.RLock()
     _local.clear()
 
 

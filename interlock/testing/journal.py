@@ -780,6 +780,21 @@ class JournalContract:
             assert journal.liveness(sender.worker, "e1", 2) is Liveness.GONE
             assert journal.liveness(sender.worker, "e2", 2) is Liveness.ALIVE
 
+    def test_the_end_of_one_call_is_not_that_of_another(self) -> None:
+        """Two calls try for one place: each ends by itself, once, and whoever never began ends nothing."""
+        sender, other = self.journal(), self.journal()
+        sender.begin_send("e1", 2, "winner")
+        sender.begin_send("e1", 2, "loser")
+        self.write(sender, "e1")
+        for _ in range(2):
+            sender.end_send("e1", 2, "loser", answered=True)
+            sender.end_send("e1", 2, "never began", answered=False, in_flight=False)
+            for journal in (sender, other):
+                assert journal.liveness(sender.worker, "e1", 2) is Liveness.ALIVE
+        sender.end_send("e1", 2, "winner", answered=False)
+        for journal in (sender, other):
+            assert journal.liveness(sender.worker, "e1", 2) is Liveness.GONE
+
     def test_a_send_that_ended_with_nothing_in_flight_is_ended(self) -> None:
         """A living worker that knows that nothing left it says ENDED for that send, and for no other."""
         sender, other = self.journal(), self.journal()

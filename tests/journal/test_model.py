@@ -83,6 +83,7 @@ class Comparison(RuleBasedStateMachine):
         self.names = [self._names(pair) for pair in self.pairs]
         self.before: list[tuple[str, str]] = []
         self.places: set[tuple[str, int]] = set()
+        self.calls = 0
 
     def _new(self) -> tuple[Journal, Journal]:
         return MemoryJournal(self.store), SQLiteJournal(self.directory)
@@ -180,7 +181,9 @@ class Comparison(RuleBasedStateMachine):
                 return
             kinds.append(kind)
         place = (effect_id, len(histories[0].entries) + len(kinds) - 1)
-        self._both(worker, lambda journal: journal.begin_send(*place))
+        self.calls += 1
+        call = self.calls
+        self._both(worker, lambda journal: journal.begin_send(*place, call))
         self.places.add(place)
         taken = () if histories[0].kind is Kind.DISPATCHED else tuple(budgets)
         drafts = [Draft(kind, _AT, {"effect": "pay", "key": f"key of {effect_id}"}) for kind in kinds]
@@ -195,7 +198,10 @@ class Comparison(RuleBasedStateMachine):
         running = [place for place in sorted(self.places) if place in self.pairs[worker][0]._sending]
         if running:
             effect_id, n = data.draw(st.sampled_from(running))
-            self._both(worker, lambda journal: journal.end_send(effect_id, n, answered=answered, in_flight=in_flight))
+            call = data.draw(st.sampled_from(sorted(self.pairs[worker][0]._sending[(effect_id, n)])))
+            self._both(
+                worker, lambda journal: journal.end_send(effect_id, n, call, answered=answered, in_flight=in_flight)
+            )
 
     @rule(worker=st.sampled_from(_WORKERS), how=st.sampled_from(["close", "abandon"]))
     def restart(self, worker: int, how: str) -> None:

@@ -15,11 +15,13 @@ from interlock.ports import Liveness
 def test_the_losers_end_is_not_the_winners(tmp_path: Path) -> None:
     """While one call of a worker sends, another's giving up at the same place leaves it alive to everybody."""
     for journal in (SQLiteJournal(tmp_path), MemoryJournal()):
-        journal.begin_send("effect", 2)
-        journal.begin_send("effect", 2)
-        journal.end_send("effect", 2, answered=True)
-        assert journal.liveness(journal.worker, "effect", 2) is Liveness.ALIVE
-        journal.end_send("effect", 2, answered=False)
+        journal.begin_send("effect", 2, "winner")
+        journal.begin_send("effect", 2, "loser")
+        for _ in range(2):  # an interrupted call may say so twice
+            journal.end_send("effect", 2, "loser", answered=True)
+            journal.end_send("effect", 2, "never began", answered=False, in_flight=False)
+            assert journal.liveness(journal.worker, "effect", 2) is Liveness.ALIVE
+        journal.end_send("effect", 2, "winner", answered=False)
         assert journal.liveness(journal.worker, "effect", 2) is Liveness.GONE
         journal.close()
 
@@ -30,10 +32,10 @@ def test_what_one_call_may_have_sent_is_not_taken_back_by_another(tmp_path: Path
         other = SQLiteJournal(tmp_path) if isinstance(journal, SQLiteJournal) else MemoryJournal(journal.store)
         for first in (True, False):
             place = ("effect", int(first))
-            journal.begin_send(*place)
-            journal.begin_send(*place)
-            journal.end_send(*place, answered=False, in_flight=first)
-            journal.end_send(*place, answered=False, in_flight=not first)
+            journal.begin_send(*place, "one")
+            journal.begin_send(*place, "other")
+            journal.end_send(*place, "one", answered=False, in_flight=first)
+            journal.end_send(*place, "other", answered=False, in_flight=not first)
             assert other.liveness(journal.worker, *place) is Liveness.GONE
         other.close()
         journal.close()
