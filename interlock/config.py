@@ -35,6 +35,7 @@ from pydantic_core import core_schema
 
 from interlock.errors import ConfigurationError
 from interlock.naming import EFFECT_ID, JOURNAL, instead_of, steps_of
+from interlock.rules.values import is_text
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
 _SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -127,6 +128,17 @@ def _has(given: Any, name: str) -> bool:
 def _is_named(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty; give a name")
+    if "\0" in text or not is_text(text):
+        raise ValueError(f"{text!a} holds a character that no name can have")
+    return text
+
+
+def _is_directory(text: str) -> str:
+    first = re.split(r"[/\\]", text)[0]
+    if first.startswith("~") or re.search(r"\$\w|\$\{|%\w+%", text):
+        raise ValueError(
+            f"nothing is filled in here, so {text!r} would be a directory of just that name; write out the path"
+        )
     return text
 
 
@@ -408,7 +420,7 @@ class ToolsConfig(_Strict):
         tools: by name of the tool.
     """
 
-    journal: Name = Field(
+    journal: Annotated[Name, AfterValidator(_is_directory)] = Field(
         default=JOURNAL,
         description="The directory of the journal. A relative one starts at the directory of this file, not where the process is started.",
     )
@@ -545,6 +557,8 @@ def _wanted(mistake: str, given: Any, about: Mapping[str, Any]) -> str:
     if mistake in _BOUNDS:
         bound, word = _BOUNDS[mistake]
         return f"give a number {word} {about[bound]:g}, not {given!r:.80}"
+    if mistake == "string_unicode":
+        return f"{given!a:.80} holds a character that no text can have"
     if mistake == "finite_number":
         return f"give a number, not {given!r:.80}"
     if mistake == "literal_error":
