@@ -355,7 +355,10 @@ class Interlock:
         return self._watcher.settlements()
 
     def find(self, reference: str) -> list[str]:
-        """Ids of the landed effects that an id of the service's (`references=`) or an idempotency key leads to; often one, or none."""
+        """Ids of the landed effects that an id of the service's (`references=`) or an idempotency key leads to; often one, or none.
+
+        Knows those that declare `settlement=`; `outcomes()` lists all.
+        """
         return self.journal.find(reference)
 
     def outcomes(self) -> Iterator[Outcome]:

@@ -88,9 +88,8 @@ def _print(text: str) -> None:
 
 
 def _text(found: Survey) -> str:
-    lines = [
-        f"Looked at {found.files} Python files; stack: {', '.join(found.stack) or 'none that has a wrapper here'}."
-    ]
+    stack = ", ".join(found.stack) or "none that has a wrapper here"
+    lines = [f"Looked at {found.files} Python file{'' if found.files == 1 else 's'}; stack: {stack}."]
     lines += [f"Gated already: {', '.join(found.gated)}."] if found.gated else []
     lines += ["To be looked at:", *(f"  {said}" for said in found.remarks)] if found.remarks else []
     for finding in found.findings:

@@ -62,6 +62,15 @@ def test_help_says_what_the_exit_codes_mean(capsys: Any) -> None:
     assert all(f"\n  {code} " in told for code in (0, 1, 2))
 
 
+@pytest.mark.parametrize(("files", "told"), [(1, "Looked at 1 Python file;"), (2, "Looked at 2 Python files;")])
+def test_the_first_line_counts_the_files(tmp_path: Path, capsys: Any, files: int, told: str) -> None:
+    """How many files were looked at, in plain words."""
+    for n in range(files):
+        (tmp_path / f"a{n}.py").write_text("x = 1\n")
+    main(["init", str(tmp_path)])
+    assert capsys.readouterr().out.startswith(told)
+
+
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     """`interlock init . | head` ends without a traceback, and with the code of what was found."""
     for n in range(400):
