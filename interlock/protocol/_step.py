@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -150,10 +151,13 @@ class Seen(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """What is proven about a sender, and since when this gate has known it to be gone, on the clock that nobody sets."""
+    """What is proven about a sender, and since when this gate has known it to be gone, on the clock that nobody sets.
+
+    Without such a moment nothing of it can be believed to have arrived.
+    """
 
     liveness: Liveness
-    gone_since_s: float = 0.0
+    gone_since_s: float = math.inf
 
 
 Run = Generator[Step, Any, Outcome]
