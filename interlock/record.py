@@ -92,6 +92,10 @@ else:
                 return super().__new__(mcs, name, bases, body)
             fields = body["__annotations__"]
             defaults = [body[field] for field in fields if field in body]
+            if len(bases) > 1 or not body.keys().isdisjoint(list(fields)[: len(fields) - len(defaults)]):
+                raise TypeError(
+                    f"{name}: a named tuple has no other base, and no field without a default after one with"
+                )
             made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])
             for key, value in body.items():
                 if key not in fields:

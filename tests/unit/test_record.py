@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
 from typing import Any
 
 import pydantic
 import pytest
 
-from interlock import BadInput, Budget, Outcome, Settlement, Status
+from interlock import BadInput, Budget, Outcome, Proposal, Settlement, Status
 from interlock.authority import Approval
-from interlock.record import record
+from interlock.effects import Draft, Kind
+from interlock.record import NamedTuple, record
 
 
 @record(frozen=True)
@@ -132,3 +135,102 @@ def test_a_frozen_dataclass_may_add_fields_to_it() -> None:
     assert Named("k", 3, 2, "n") == Named("k", 3, 2, "n") != Named("k", 3, 2)
     with pytest.raises(FrozenInstanceError):
         Named("k", 3, 2).note = "x"  # type: ignore[misc]
+
+
+class Pair(NamedTuple):
+    """A named tuple with all that one may have."""
+
+    name: str
+    numbers: Mapping[str, int] | None
+    left: float = 1.5
+    more: tuple[str, ...] = ()
+
+    @property
+    def twice(self) -> float:
+        """A property of its own."""
+        return 2 * self.left
+
+    @classmethod
+    def of(cls, name: str) -> Pair:
+        """One by name."""
+        return cls(name, None)
+
+
+class Double(typing.NamedTuple):
+    """The same, of the standard library's."""
+
+    name: str
+    numbers: Mapping[str, int] | None
+    left: float = 1.5
+    more: tuple[str, ...] = ()
+
+
+class Longer(Pair):
+    """One that inherits its fields."""
+
+    __slots__ = ()
+
+
+def test_a_named_tuple_is_the_standard_librarys_to_whoever_looks() -> None:
+    """Fields, defaults, annotations, signature, text, place and doc are as `typing.NamedTuple` has them."""
+    assert Pair._fields == Double._fields == Pair.__match_args__
+    assert Pair._field_defaults == Double._field_defaults
+    assert typing.get_type_hints(Pair) == typing.get_type_hints(Double)
+    assert list(inspect.signature(Pair).parameters) == list(inspect.signature(Double).parameters)
+    assert repr(Pair("a", {})) == repr(Double("a", {})).replace("Double", "Pair")
+    assert (Pair.__module__, Pair.__qualname__) == (__name__, "Pair")
+    assert Pair.__doc__ == "A named tuple with all that one may have."
+    assert tuple(Pair("a", {"b": 1})) == tuple(Double("a", {"b": 1})) == ("a", {"b": 1}, 1.5, ())
+
+
+@pytest.mark.parametrize("kind", [Pair, Longer])
+def test_a_named_tuple_is_copied_carried_and_taken_apart(kind: type[Pair]) -> None:
+    """Copies, pickles and `_replace` keep the type; methods are its own; patterns and unpacking see the fields."""
+    one = kind.of("a")
+    for other in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), one._replace(name="a")):
+        assert type(other) is kind
+        assert other == one
+    assert one._replace(left=2.0).twice == 4.0
+    assert one._asdict() == {"name": "a", "numbers": None, "left": 1.5, "more": ()}
+    assert not hasattr(one, "__dict__")
+    match one:
+        case Pair(name, numbers, left=1.5):
+            assert (name, numbers) == ("a", None)
+        case _:
+            pytest.fail("the pattern does not match")
+    with pytest.raises(AttributeError):
+        one.name = "b"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("call", [lambda kind: kind(), lambda kind: kind("a", None, colour=1)])
+def test_what_a_named_tuple_refuses(call: Callable[[Any], Any]) -> None:
+    """A missing and an unknown field are TypeErrors, as of the standard library's."""
+    for kind in (Pair, Double, Longer):
+        with pytest.raises(TypeError):
+            call(kind)
+
+
+def test_pydantic_takes_a_named_tuple_for_one() -> None:
+    """As a field or by itself: read, checked and written by its annotations."""
+    adapter = pydantic.TypeAdapter(Pair)
+    assert adapter.validate_json(adapter.dump_json(Pair("a", {"b": 1}))) == Pair("a", {"b": 1})
+    with pytest.raises(pydantic.ValidationError):
+        adapter.validate_python(("a", {"b": "no number"}))
+    proposal = Proposal("pay", "7", "id", {"order": "7"}, "digest")
+    assert pydantic.TypeAdapter(Proposal).validate_python(proposal) == proposal
+    assert pydantic.TypeAdapter(Draft).validate_python(("PROPOSED", "", {})).kind is Kind.PROPOSED
+
+
+def test_a_named_tuple_that_could_not_be_one_is_not_defined() -> None:
+    """What would be lost or land at another field is an error where the class stands."""
+    base: Any = NamedTuple
+    with pytest.raises(TypeError, match="Two"):
+
+        class Two(base, typing.Generic[typing.TypeVar("T")]):  # type: ignore[misc]
+            name: str
+
+    with pytest.raises(TypeError, match="Wrong"):
+
+        class Wrong(base):  # type: ignore[misc]
+            name: str = ""
+            number: int
