@@ -22,7 +22,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor, Worker
 
@@ -31,6 +31,7 @@ from interlock import (
     CallbackFailed,
     ConfigurationError,
     Interlock,
+    Kind,
     Outcome,
     Proposal,
     Reason,
@@ -71,7 +72,8 @@ def gated(gate: Interlock, proposal: Proposal, *, wait: float | timedelta | None
 
     **Durable when** this returns: what was sent and what came back.
     **If the process dies** before that: Temporal's next attempt settles it, from the record; so does `gate.recover()` when a worker starts.
-    **If the activity is cancelled** during the send: the send goes on, and its answer is recorded. A cancel revokes no permission.
+    **If the activity is cancelled** during the send: the send goes on, its answer is recorded, and what has landed is still the result.
+    A cancel revokes no permission.
     """
     known = proposal._replace(origin={**(proposal.origin or {}), **_ids()})
     return _agated(gate, known, wait) if _in_a_loop() else _gated(gate, known, wait)
@@ -86,13 +88,19 @@ def _in_a_loop() -> bool:
 
 
 def _gated(gate: Interlock, proposal: Proposal, wait: float | timedelta | None) -> Any:
+    outcome: Outcome | None = None
     # A cancellation is thrown into the thread of a sync activity wherever it stands; the gate's writes are no place for that.
-    with (
-        activity.shield_thread_cancel_exception() if activity.in_activity() else contextlib.nullcontext(),
-        _heartbeat(),
-        _told_bad_input(),
-    ):
-        outcome = gate.submit(proposal, wait=wait)
+    try:
+        with (
+            activity.shield_thread_cancel_exception() if activity.in_activity() else contextlib.nullcontext(),
+            _heartbeat(),
+            _told_bad_input(),
+        ):
+            outcome = gate.submit(proposal, wait=wait)
+    except CancelledError:
+        if outcome is None:
+            raise
+        # What it came to is known by now, and "cancelled" would say of a refund that stands that there is none.
     return result_of(outcome)
 
 
@@ -103,8 +111,14 @@ async def _agated(gate: Interlock, proposal: Proposal, wait: float | timedelta |
                 outcome = await gate.asubmit(proposal, wait=wait)
             except asyncio.CancelledError:
                 await _ended(gate)
-                raise
+                if not _is_landed(gate, proposal):
+                    raise
+                outcome = await gate.asubmit(proposal)  # from the record: "cancelled" would say that there is none
     return result_of(outcome)
+
+
+def _is_landed(gate: Interlock, proposal: Proposal) -> bool:
+    return any(entry.kind is Kind.COMMITTED for entry in gate.journal.load(proposal.effect_id).entries)
 
 
 def result_of(outcome: Outcome) -> Any:

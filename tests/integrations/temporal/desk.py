@@ -16,6 +16,7 @@ from typing import Any
 from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError
 from temporalio.worker import Worker
 
 with workflow.unsafe.imports_passed_through():
@@ -58,6 +59,24 @@ class RevocableRefund:
         return await workflow.execute_activity(
             "refund_if_allowed", args=[order, 20], start_to_close_timeout=timedelta(seconds=1.5), retry_policy=SOON
         )
+
+
+@workflow.defn
+class PatientRefund:
+    """One refund; a cancelled one waits until its activity has ended, and tells how."""
+
+    @workflow.run
+    async def run(self, order: str, name: str) -> Any:
+        try:
+            return await workflow.execute_activity(
+                name,
+                args=[order, 20],
+                start_to_close_timeout=timedelta(seconds=20),
+                heartbeat_timeout=timedelta(seconds=0.6),
+                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            )
+        except ActivityError as error:
+            return str(error.cause)
 
 
 @workflow.defn
@@ -118,6 +137,16 @@ def worker(client: Client, directory: Path, queue: str) -> tuple[Worker, Interlo
     async def refund_if_it_stands(order: str, amount: int, idempotency_key: str) -> dict[str, Any]:
         return await service.acreate_refund(order, amount, idempotency_key)
 
+    async def asked(order: str) -> bool:
+        """Whether it may be refunded, answered after two seconds."""
+        (directory / "asked").touch()
+        await asyncio.sleep(2)
+        return True
+
+    @gate.effect(**{**options, "allowed": asked}, **found)
+    async def refund_when_told(order: str, amount: int, idempotency_key: str) -> dict[str, Any]:
+        return await service.acreate_refund(order, amount, idempotency_key)
+
     @gate.effect(**options, **found)
     def refund_typed(order: str, amount: int, idempotency_key: str) -> Made:
         made = service.create_refund(order, amount, idempotency_key)
@@ -160,6 +189,10 @@ def worker(client: Client, directory: Path, queue: str) -> tuple[Worker, Interlo
         return await gated(refund_if_it_stands.gate, await refund_if_it_stands.aproposal(order, amount))
 
     @activity.defn
+    async def refund_if_asked(order: str, amount: int) -> Any:
+        return await gated(refund_when_told.gate, await refund_when_told.aproposal(order, amount))
+
+    @activity.defn
     def typed(order: str, amount: int) -> Any:
         return gated(refund_typed.gate, refund_typed.proposal(order, amount))
 
@@ -174,7 +207,7 @@ def worker(client: Client, directory: Path, queue: str) -> tuple[Worker, Interlo
     made = Worker(
         client,
         task_queue=queue,
-        workflows=[Refund, RevocableRefund, LocalRefund],
+        workflows=[Refund, RevocableRefund, PatientRefund, LocalRefund],
         activities=[
             refund,
             arefund,
@@ -184,6 +217,7 @@ def worker(client: Client, directory: Path, queue: str) -> tuple[Worker, Interlo
             sync_gate,
             async_gate,
             refund_if_allowed,
+            refund_if_asked,
             typed,
             typed_returned,
             unacceptable,

@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -73,6 +73,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"127.0.0.1:{port}"
         finally:
             server.terminate()
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    until = time.monotonic() + WITHIN_S
+    while not done():
+        assert time.monotonic() < until, "not in time"
+        time.sleep(0.02)
 
 
 async def connect(address: str) -> Client:
@@ -245,6 +252,37 @@ async def test_cancelled_in_the_middle_of_a_send(
     assert service.arrivals("881") == 1
 
 
+@pytest.mark.parametrize("activity", ["refund", "arefund", "sync_gate", "blind"])
+async def test_cancelled_workflow_that_waits_is_told_what_landed(
+    client: Client, workers: Workers, service: RefundService, activity: str
+) -> None:
+    """A workflow that waits for its cancelled activity gets the refund that landed meanwhile, where "cancelled" would say it did not."""
+    service.lay("slow", order_id="881", delay_s=1.2)
+    await workers.start()
+    handle = await client.start_workflow(
+        desk.PatientRefund.run, args=["881", activity], id=f"patient-{uuid.uuid4()}", task_queue=QUEUE.name
+    )
+    await asyncio.to_thread(service.wait_for_arrival, "881")
+    await handle.cancel()
+    assert await handle.result() == service.refunds("881")[0]
+    assert service.arrivals("881") == 1
+
+
+async def test_cancelled_before_the_send_sends_nothing(
+    client: Client, workers: Workers, service: RefundService
+) -> None:
+    """An async activity that is cancelled while it still asks for permission sends nothing, and says that it was cancelled."""
+    await workers.start()
+    handle = await client.start_workflow(
+        desk.PatientRefund.run, args=["881", "refund_if_asked"], id=f"patient-{uuid.uuid4()}", task_queue=QUEUE.name
+    )
+    asked = workers.directory / "asked"
+    await asyncio.to_thread(wait_for, asked.exists)
+    await handle.cancel()
+    assert await handle.result() == "Cancelled"
+    assert service.arrivals("881") == 0
+
+
 async def test_new_runs_of_one_request(client: Client, workers: Workers, service: RefundService) -> None:
     """Continue-as-new and a reset have new run ids and the same key, so nothing is sent again."""
     await workers.start()
@@ -329,6 +367,7 @@ async def test_shut_down_in_the_middle_of_a_send(
     await workers.start()
     assert await handle.result() == service.refunds("881")[0]
     assert service.arrivals("881") == 1
+    assert await attempts(handle) == 1
 
 
 async def test_a_signal_that_revokes_while_the_activity_waits(
