@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from interlock import Budget, ConfigurationError, Interlock, JournalError, Rejected, Status, Verdict, matches
 from interlock.extend import Effect, Parameters, ProtectedTools, ToolFailed, ToolGate, load
 from interlock.rules.values import raised_in
+from interlock.testing import SimulatedCrash
 from interlock.tools import protect
 
 CONFIG: dict[str, Any] = {
@@ -92,6 +93,7 @@ def gate(service: Service, tmp_path: Path, how: Any = None) -> ToolGate:
 
 
 CALL = {"order_id": "881", "amount": 20}
+OPEN = {"order_id": "882", "amount": 20, "note": "late"}
 
 
 def test_first_call_and_replay_are_told_the_same(service: Service, tmp_path: Path) -> None:
@@ -492,6 +494,26 @@ def test_spelling_counts_only_in_what_binds(service: Service, tmp_path: Path) ->
         service, tmp_path, takes, CALL, reworded, {**reworded, "amount": 21}, binds=["order_id", "amount", "currency"]
     )
     assert codes == ["COMMITTED", "DUPLICATE_IGNORED", "REFUSED:conflicting_payload"]
+
+
+@pytest.mark.parametrize("then", [None, ["order_id"]])
+def test_binds_that_is_named_later(then: list[str] | None, service: Service, tmp_path: Path) -> None:
+    """Once `binds` says what counts, what was done before is judged by that, too, and what a crash left open is settled."""
+    takes = Parameters.of_schema({**PRICED, "properties": {**PRICED["properties"], "note": {"type": "string"}}})
+    assert tell(service, tmp_path, takes, {**CALL, "note": "broken"}, binds=then) == ["COMMITTED"]
+    with ToolGate(config(premises=None, binds=then), tools=service.tools, journal=tmp_path / "journal") as made:
+        bound = {name: OPEN[name] for name in then or OPEN}
+        rest = {} if then is None else {"unbound": {name: OPEN[name] for name in OPEN if name not in bound}}
+        proposal = made.effects["create_refund"].proposal(arguments=bound, **rest)
+        with pytest.raises(SimulatedCrash):
+            made.interlock.submit(proposal, crash_before_effect=True)
+    calls = [{**CALL, "note": "damaged"}, {**CALL, "amount": 21}, {**OPEN, "note": "damaged"}]
+    assert tell(service, tmp_path, takes, *calls, binds=["order_id", "amount"]) == [
+        "DUPLICATE_IGNORED",
+        "REFUSED:conflicting_payload",
+        "DUPLICATE_IGNORED",
+    ]
+    assert [(refund["order_id"], refund["note"]) for refund in service.refunds] == [("881", "broken"), ("882", "late")]
 
 
 @pytest.mark.parametrize(("rejected", "code"), [(False, "AMBIGUOUS"), (True, "FAILED:rejected")])
