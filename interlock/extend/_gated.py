@@ -5,6 +5,8 @@ Owns what of a call is payload, and which callbacks an effect gets. It must not 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -155,16 +157,20 @@ class GatedTool:
             return None
         kwargs = given["kwargs"]
         payload = fold(outcome.history).proposed["payload"]
-        if payload.keys() != kwargs.keys() - {"context"}:
-            return None
+        if not {"arguments"} <= payload.keys() <= kwargs.keys():
+            return None  # what is told apart by `binds` on the record no longer is
         try:
             recorded = {name: decode(part) for name, part in payload.items()}
-            first, now = (self._meant(_joined(one["arguments"], one.get("unbound"))) for one in (recorded, kwargs))
+            both = [_joined(one["arguments"], one.get("unbound")) for one in (recorded, kwargs)]
+            first, now = map(self._meant, both)
         except NotSerializable:
             return None
         if first is None or now is None or first != now or not same(to_jsonable_python(first), to_jsonable_python(now)):
             return None
-        return {**given, "kwargs": {**kwargs, "arguments": recorded["arguments"]}}
+        written = {**kwargs, "arguments": recorded["arguments"]}
+        if "unbound" in kwargs:  # whatever `binds` named when it was recorded, the tool gets all that this call brings
+            written["unbound"] = {name: value for name, value in both[1].items() if name not in recorded["arguments"]}
+        return {**given, "kwargs": written}
 
     def _meant(self, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         """What the tool would get for the arguments that must not change; None if nobody can tell."""
@@ -231,7 +237,10 @@ class GatedTool:
                 return asend
 
             async def asend_bound(
-                arguments: dict[str, Any], unbound: dict[str, Any], idempotency_key: str, context: Any = None
+                arguments: dict[str, Any],
+                idempotency_key: str,
+                unbound: dict[str, Any] | None = None,  # of a call that was recorded before `binds` was named
+                context: Any = None,
             ) -> Any:
                 with self._tools_word():
                     return await run(arguments, unbound, context, idempotency_key)
@@ -246,7 +255,10 @@ class GatedTool:
             return send
 
         def send_bound(
-            arguments: dict[str, Any], unbound: dict[str, Any], idempotency_key: str, context: Any = None
+            arguments: dict[str, Any],
+            idempotency_key: str,
+            unbound: dict[str, Any] | None = None,
+            context: Any = None,
         ) -> Any:
             with self._tools_word():
                 return run(arguments, unbound, context, idempotency_key)
@@ -317,6 +329,21 @@ def facts_seen(
             f"{seen['unreadable']} Nothing was sent. Call again, which asks for approval anew."
         )
     return {fact: decode(value) for fact, value in facts.items()}
+
+
+def decision_on(name: str, seen: Mapping[str, Any] | None) -> str:
+    """Names a person's decision by the facts that it rests on, too: another look at them is another decision.
+
+    A framework that goes back to before it asked (a fork of a thread, a session that is rewound) asks again under the same ids of its own.
+
+    Args:
+        name: of the approval, by the framework's ids; empty if there was none.
+        seen: what `read_facts` gave when the person was asked.
+    """
+    if not name or seen is None:
+        return name
+    facts = json.dumps(seen, sort_keys=True, default=repr)
+    return f"{name} on {hashlib.sha256(facts.encode()).hexdigest()[:16]}"
 
 
 def refuse_unknown(name: str, why: str, tools: Mapping[str, ToolCall]) -> None:
