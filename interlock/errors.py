@@ -36,6 +36,10 @@ class PremiseUnreadable(CallbackFailed):
     """A premise could not be read, or what was read is not a fact; nothing was sent."""
 
 
+class PremiseUnfit(PremiseUnreadable):
+    """A condition cannot judge what `premises=` gives, or names what it does not: no later call helps until one of them is corrected."""
+
+
 class AuthorityUnclear(CallbackFailed):
     """`allowed=` raised or answered with something other than True or False; nothing was sent."""
 

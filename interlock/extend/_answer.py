@@ -11,7 +11,7 @@ import logging
 from typing import Any
 
 from interlock.effects import Kind
-from interlock.errors import BadInput, CallbackFailed, PremiseUnreadable
+from interlock.errors import BadInput, CallbackFailed, PremiseUnfit, PremiseUnreadable
 from interlock.naming import NotAsConfigured
 from interlock.outcomes import Outcome, Reason, Status
 
@@ -118,7 +118,7 @@ def not_taken(name: str, error: BadInput | CallbackFailed) -> Answer:
         reason = Reason.UNREADABLE
         message = "Not done: what it depends on could not be read, so nothing was sent. It can be tried again later."
         while cause is not None:
-            if isinstance(cause, NotAsConfigured):
+            if isinstance(cause, NotAsConfigured | PremiseUnfit):
                 message = f"Not done: what it depends on could not be read, so nothing was sent; {_OPERATOR}"
             cause = cause.__cause__
     return Answer(Outcome(Status.REFUSED, name, "", "", reason=reason, detail=str(error)), message)

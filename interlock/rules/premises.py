@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from interlock.errors import BadInput, ConfigurationError, PremiseUnreadable
+from interlock.errors import BadInput, ConfigurationError, PremiseUnfit
 from interlock.record import NamedTuple
 from interlock.rules.values import decode, encode, fingerprint, text_of
 
@@ -153,13 +153,13 @@ def judge(conditions: Mapping[str, Condition], seen: Mapping[str, Any], now: Map
 
     Raises:
         BadInput: the decider did not hand over a fact that is compared with what it saw.
-        PremiseUnreadable: a condition names a fact that no reader gives, or its function failed.
+        PremiseUnfit: a condition names a fact that no reader gives, or its function failed.
     """
     if not seen and not now and not conditions:
         return NOTHING_TO_JUDGE
     for name in conditions:
         if name not in now and name not in seen:
-            raise PremiseUnreadable(
+            raise PremiseUnfit(
                 f"expect= names the premise {name!r}, which premises= does not give (it gives: {', '.join(now) or 'none'}). "
                 "Nothing was sent. Correct the name."
             )
@@ -197,12 +197,12 @@ def _ask(name: str, rule: Condition, *values: Any) -> bool:
     try:
         answer = rule.test(*values)
     except Exception as error:
-        raise PremiseUnreadable(
+        raise PremiseUnfit(
             f"the condition of premise {name!r} ({rule.rule}) could not judge {values!r}: {text_of(error)}. "
             "Nothing was sent. Check the type that the reader gives."
         ) from error
     if answer is not True and answer is not False:
-        raise PremiseUnreadable(
+        raise PremiseUnfit(
             f"the condition of premise {name!r} ({rule.rule}) answered {answer!r}. Nothing was sent. Answer True or False."
         )
     return answer

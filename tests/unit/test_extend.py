@@ -298,6 +298,19 @@ def test_a_model_hears_nothing_of_the_inside(service: Service, tmp_path: Path) -
     assert service.refunds == []
 
 
+@pytest.mark.parametrize("limit", [{"at_most": 5}, {"at_least": 5}], ids=json.dumps)
+def test_a_fact_that_its_condition_cannot_judge_is_an_operators(
+    service: Service, tmp_path: Path, limit: dict[str, Any]
+) -> None:
+    """A text that is compared with a number: no later call will do, and the model hears so."""
+    service.order["refunded_total"] = "7"
+    with gate(service, tmp_path, config(expect={"refunded_total": limit})) as made:
+        answer = made.call("create_refund", CALL)
+    assert str(answer.outcome) == "REFUSED:unreadable"
+    assert answer.message.startswith("Not done: what it depends on could not be read, so nothing was sent; an operator")
+    assert service.refunds == []
+
+
 def test_a_mistake_in_a_file_is_told_with_the_file(service: Service, tmp_path: Path) -> None:
     """What is found out beside the tools names the file as what is found out in it does; a dict has no name."""
     file = tmp_path / "gate.json"
