@@ -12,6 +12,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import pydantic
@@ -133,18 +134,20 @@ class Tools(Recoverable, Mapping[str, Callable[..., Any]]):
 
         Plain JSON data: save it with the conversation, and hand it to `replies(seen=...)` once the calls were approved.
         """
-        forms = [form for form in map(_form, _calls(response)) if self._is_seen(form)]
-        seen = {form.call_id: self.gate.read_facts(form.name, form.arguments) for form in forms}
+        seen = {form.call_id: self.gate.read_facts(form.name, given) for form, given in self._seen(response)}
         return {call_id: facts for call_id, facts in seen.items() if facts is not None}
 
     async def asee(self, response: Any) -> dict[str, Any]:
         """As `see`, without blocking the event loop."""
-        forms = [form for form in map(_form, _calls(response)) if self._is_seen(form)]
-        seen = {form.call_id: await self.gate.aread_facts(form.name, form.arguments) for form in forms}
+        seen = {form.call_id: await self.gate.aread_facts(form.name, given) for form, given in self._seen(response)}
         return {call_id: facts for call_id, facts in seen.items() if facts is not None}
 
-    def _is_seen(self, form: _Form) -> bool:
-        return self.gate.is_gated(form.name) and not isinstance(form.arguments, BadInput)
+    def _seen(self, response: Any) -> Iterator[tuple[_Form, dict[str, Any]]]:
+        """The gated calls of a response with their arguments as they will be called with; of others the model is told when they are."""
+        for form in map(_form, _calls(response)):
+            if self.gate.is_gated(form.name) and not isinstance(form.arguments, BadInput):
+                with suppress(BadInput):
+                    yield form, self._find(form.name).fit(form.arguments, self.gate.argument_of_gate(form.name))
 
     def reply(
         self,

@@ -18,7 +18,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 
 from interlock import BadInput, ConfigurationError, EffectFunction, Interlock, Recovery
-from interlock.extend import Answer, Effect, ToolGate, acall_effect, aread_effect_facts
+from interlock.extend import Answer, Effect, ToolGate, acall_effect, aread_effect_facts, decision_on
 from interlock.integrations.adk._adapter import (
     PROPOSED_KEY,
     LiveCall,
@@ -203,13 +203,14 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - the user's own callables, before anything was proposed
             log.warning("tool %r: the call could not be made into a proposal: %r", tool.name, error)
             return refusal("bad_input", f"Not done: the call could not be taken ({error!r:.300}). Nothing was sent.")
-        decision, ids = decision_of(tool_context), ids_of(tool_context)
+        ids, seen = ids_of(tool_context), seen_in(tool_context)
+        decision = decision_on(decision_of(tool_context), seen)
         if isinstance(target, ToolGate):
             answer: Answer = await target.acall(
-                tool.name, arguments, context=live, decision=decision, evidence=ids, seen=seen_in(tool_context)
+                tool.name, arguments, context=live, decision=decision, evidence=ids, seen=seen
             )
         else:
-            answer = await acall_effect(target, arguments, decision=decision, evidence=ids, seen=seen_in(tool_context))
+            answer = await acall_effect(target, arguments, decision=decision, evidence=ids, seen=seen)
         return given_to_adk(answer, live)
 
     async def see(self, tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> None:

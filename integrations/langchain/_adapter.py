@@ -19,7 +19,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from interlock import ConfigurationError, NotSent
-from interlock.extend import Answer, ProtectedTools, ToolFailed, ToolGate
+from interlock.extend import Answer, ProtectedTools, ToolFailed, ToolGate, decision_on
 from interlock.integrations.langchain._schema import (
     face_of,
     injected_names,
@@ -250,7 +250,7 @@ class GatedTool(BaseTool):
 
     def _decision(self, live: LiveCall) -> str:
         """A person's approval is one of just this call; without one all calls for one request are one decision."""
-        return "" if self.seen is None else f"approval of {live.tool_call_id}"
+        return decision_on("" if self.seen is None else f"approval of {live.tool_call_id}", self.seen)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("a gated tool is called by invoke() or ainvoke(); run() would go past the gate.")

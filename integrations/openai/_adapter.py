@@ -25,6 +25,7 @@ from interlock.extend import (
     Parameters,
     ProtectedTools,
     ToolGate,
+    decision_on,
     not_taken,
     plain,
     without_argument,
@@ -161,7 +162,7 @@ class ProtectedFunctions(ProtectedTools[_Function]):
         if self.gate.is_gated(face.name):
             live = _Live(face.name)
             facts = (seen or {}).get(item["call_id"])
-            decision = "" if facts is None else f"approval of {item['call_id']}"
+            decision = decision_on("" if facts is None else f"approval of {item['call_id']}", facts)
             return _output(
                 self.gate.call(face.name, arguments, context=live, decision=decision, evidence=evidence, seen=facts),
                 live,
@@ -183,7 +184,7 @@ class ProtectedFunctions(ProtectedTools[_Function]):
         if self.gate.is_gated(face.name):
             live = _Live(face.name)
             facts = (seen or {}).get(item["call_id"])
-            decision = "" if facts is None else f"approval of {item['call_id']}"
+            decision = decision_on("" if facts is None else f"approval of {item['call_id']}", facts)
             return _output(
                 await self.gate.acall(
                     face.name, arguments, context=live, decision=decision, evidence=evidence, seen=facts

@@ -28,6 +28,7 @@ from interlock.extend import (
     ProtectedTools,
     Recoverable,
     ToolGate,
+    decision_on,
     without_argument,
 )
 from interlock.integrations.openai_agents._invoker import came_before_the_function, raising, schema_of
@@ -167,14 +168,14 @@ class GatedInvoker:
         problem = self.entrance.problem_with(given, self.hidden)
         if problem:
             return f"Not done: {problem}. Nothing was sent. Correct the arguments and call again."
-        live = LiveCall(self.name, context)
+        live, seen = LiveCall(self.name, context), self._seen(context)
         answer = await self.gate.acall(
             self.name,
             given,
             context=live,
-            decision=decision_of(context, self.name),
+            decision=decision_on(decision_of(context, self.name), seen),
             evidence=ids_of(context),
-            seen=self._seen(context),
+            seen=seen,
         )
         return _given(answer, live)
 

@@ -34,7 +34,7 @@ from pydantic_ai.toolsets import (
 from pydantic_ai.usage import RunUsage
 
 from interlock import BadInput, ConfigurationError, NotSent
-from interlock.extend import Answer, Parameters, ToolFailed, ToolGate, not_taken, without_argument
+from interlock.extend import Answer, Parameters, ToolFailed, ToolGate, decision_on, not_taken, without_argument
 
 Proceed = Callable[[dict[str, Any]], Awaitable[Any]]
 """The rest of the framework's chain, down to the tool itself; takes the arguments."""
@@ -270,11 +270,10 @@ class Door:
             if changed:
                 said = f"{', '.join(changed)} was changed after a person had approved the call; what was not shown is not sent"
                 return give(not_taken(name, BadInput(said)), live)
-        decision = decision_of(ctx) if self.decision is None else self.decision(ctx)
+        facts = seen_in(ctx)
+        decision = decision_on(decision_of(ctx), facts) if self.decision is None else self.decision(ctx)
         payload = {argument: as_json(value) for argument, value in args.items()}
-        answer = await self.gate.acall(
-            name, payload, context=live, decision=decision, evidence=ids_of(ctx), seen=seen_in(ctx)
-        )
+        answer = await self.gate.acall(name, payload, context=live, decision=decision, evidence=ids_of(ctx), seen=facts)
         return give(answer, live)
 
     async def ask(self, name: str, args: Mapping[str, Any], ctx: RunContext[Any]) -> ApprovalRequired:

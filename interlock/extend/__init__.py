@@ -16,6 +16,7 @@ from interlock.errors import ConfigurationError, NotSent, Rejected, Unanswered
 from interlock.extend._answer import Answer, not_taken, recorded_value
 from interlock.extend._effect import Effect, ToolFailed
 from interlock.extend._gate import ToolGate, acall_effect, aread_effect_facts
+from interlock.extend._gated import decision_on
 from interlock.extend._parameters import Parameters, without_argument
 from interlock.extend._protected import ProtectedTools, Recoverable
 from interlock.function import EffectFunction
@@ -48,6 +49,7 @@ __all__ = [
     "Unanswered",
     "acall_effect",
     "aread_effect_facts",
+    "decision_on",
     "is_async",
     "load",
     "not_taken",

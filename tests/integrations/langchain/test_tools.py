@@ -104,6 +104,33 @@ def test_a_tool_keeps_its_face(tmp_path: Path) -> None:
     assert other is weather
 
 
+def test_a_tool_keeps_what_its_framework_reads_of_it(tmp_path: Path) -> None:
+    """Each option of a tool stands on the gated one; a `return_direct` tool still ends the agent's run."""
+    own: dict[str, Any] = {
+        "return_direct": True,
+        "response_format": "content_and_artifact",
+        "tags": ["money"],
+        "metadata": {"team": "shop"},
+        "callbacks": [],
+        "verbose": True,
+        "handle_tool_error": "no",
+        "handle_validation_error": "no",
+        "extras": {"defer_loading": True},
+    }
+
+    def with_artifact(order: str, amount: int) -> tuple[str, int]:
+        """Refund an order."""
+        return f"refunded {amount}", amount
+
+    options = {name: value for name, value in own.items() if name in StructuredTool.model_fields}
+    plain = StructuredTool.from_function(with_artifact, name="refund", **options)
+    (gated,) = protected([plain], tmp_path)
+    assert {name: getattr(gated, name) for name in options} == options
+    agent = create_agent(Model(name_of_tool="refund", arguments={"order": "881", "amount": 20}), [gated])
+    last = agent.invoke({"messages": [HumanMessage("refund it")]})["messages"][-1]
+    assert (last.content, last.artifact) == ("refunded 20", 20)
+
+
 def test_called_by_hand_it_answers_as_the_tool_does(tmp_path: Path) -> None:
     """Called without a tool call it gives the bare value, the first time and on a replay."""
     (gated,) = protected([refund], tmp_path)
@@ -414,7 +441,9 @@ def test_what_has_changed_since_the_approval_was_asked_for_is_seen(mode: str, is
         pytest.skip("this release of langchain asks for all approvals of a turn at once")
     how: Any = {"interrupt_mode": mode} if has_modes else {}
 
-    def decided(thread: str, *, changed: bool, order: str, edited: dict[str, Any] | None = None) -> ToolMessage:
+    def decided(
+        thread: str, *, changed: bool, order: str, edited: dict[str, Any] | None = None, seen: int = 0
+    ) -> ToolMessage:
         saver = InMemorySaver()
         run: Any = {"configurable": {"thread_id": thread}}
 
@@ -431,14 +460,14 @@ def test_what_has_changed_since_the_approval_was_asked_for_is_seen(mode: str, is
             state: dict[str, Any] = asyncio.run(made.ainvoke(given, run)) if is_async else made.invoke(given, run)
             return state
 
-        ORDER["refunded"] = 0
+        ORDER["refunded"] = seen
         made, gate = agent()
         paused = go(made, {"messages": [HumanMessage("refund it")]})
         assert paused["__interrupt__"]
         assert "interlock_seen" not in paused
         gate.close()
         if changed:
-            ORDER["refunded"] = 5
+            ORDER["refunded"] = seen + 5
         decision: dict[str, Any] = {"type": "approve"}
         if edited is not None:
             decision = {"type": "edit", "edited_action": {"name": "refund", "args": edited}}
@@ -453,8 +482,10 @@ def test_what_has_changed_since_the_approval_was_asked_for_is_seen(mode: str, is
     assert decided("edited", changed=True, order="882", edited={"order": "882", "amount": 9}).status == "error"
     assert SENT == []
     assert decided("two", changed=False, order="881").status == "success", "a new approval is judged anew"
+    assert decided("stale", changed=True, order="885").status == "error"
+    assert decided("again", changed=False, order="885", seen=5).status == "success", "on what this approver saw"
     assert decided("other", changed=True, order="883", edited={"order": "884", "amount": 9}).status == "success"
-    assert SENT == [("881", 20), ("884", 9)]
+    assert SENT == [("881", 20), ("885", 20), ("884", 9)]
 
 
 def test_approvals_that_name_no_tool_are_refused(tmp_path: Path) -> None:

@@ -51,11 +51,8 @@ CONFIG: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("changed", [True, False])
-def test_a_tool_node_behind_an_approval(changed: bool, tmp_path: Path) -> None:
-    """`see` in front of the node that asks: what it read stands in the checkpoint, and a change of it until the resume refuses the call."""
-    gate = ToolCallGate([refund, get_order], CONFIG, journal=str(tmp_path / "journal"))
-    gate.recover()
+def reviewed(gate: ToolCallGate) -> Any:
+    """A graph whose model makes one call, for which a person is asked."""
 
     class State(TypedDict, total=False):
         messages: Annotated[list[AnyMessage], add_messages]
@@ -71,7 +68,16 @@ def test_a_tool_node_behind_an_approval(changed: bool, tmp_path: Path) -> None:
         [START, "model", "see", "ask", "tools"], ["model", "see", "ask", "tools", END], strict=True
     ):
         graph.add_edge(before, after)
-    flow = graph.compile(checkpointer=InMemorySaver())
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_tool_node_behind_an_approval(changed: bool, tmp_path: Path) -> None:
+    """`see` in front of the node that asks: what it read stands in the checkpoint, and a change of it until the resume refuses the call."""
+    gate = ToolCallGate([refund, get_order], CONFIG, journal=str(tmp_path / "journal"))
+    gate.recover()
+
+    flow = reviewed(gate)
     run: Any = {"configurable": {"thread_id": "1"}}
     assert flow.invoke({"messages": []}, run)["interlock_seen"] == {"call_1": {"key": "881", "facts": {"refunded": 0}}}
     if changed:
@@ -82,6 +88,26 @@ def test_a_tool_node_behind_an_approval(changed: bool, tmp_path: Path) -> None:
         ("refund", ["order", "amount"]),
         ("get_order", ["order"]),
     ]
+    gate.close()
+
+
+def test_a_thread_that_goes_back_to_before_the_question_is_decided_anew(tmp_path: Path) -> None:
+    """An approval that is refused for changed facts stays refused; asked again from before, under the same call id, it is a new one."""
+    gate = ToolCallGate([refund, get_order], CONFIG, journal=str(tmp_path / "journal"))
+    gate.recover()
+    flow = reviewed(gate)
+    run: Any = {"configurable": {"thread_id": "1"}}
+    flow.invoke({"messages": []}, run)
+    (asked,) = (state for state in flow.get_state_history(run) if state.next == ("ask",))
+    (before,) = (state for state in flow.get_state_history(run) if state.next == ("see",))
+    ORDER["refunded"] = 5
+    for _ in range(2):
+        told = flow.invoke(Command(resume=True), asked.config)["messages"][-1]
+        assert (told.status, SENT) == ("error", [])
+    assert flow.invoke(None, before.config)["interlock_seen"]["call_1"]["facts"] == {"refunded": 5}
+    assert flow.invoke(Command(resume=True), run)["messages"][-1].content == "refunded 20"
+    assert flow.invoke(Command(resume=True), asked.config)["messages"][-1].content == "refunded 20"
+    assert SENT == [("881", 20)]
     gate.close()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from interlock.testing.integration import IntegrationContract, IntegrationDriver, ModelCall, Place, Told
@@ -146,3 +148,40 @@ class TestResponsesForm(IntegrationContract):
 
 class TestChatForm(IntegrationContract):
     driver = ChatLoop
+
+
+def test_what_an_approver_saw_holds_for_a_default_that_was_left_out(tmp_path: Path) -> None:
+    """A person approves a call as it will be made, defaults and all: facts that have changed since are seen, in each form of a loop."""
+    stock = {"eur": 5}
+
+    def order(item: str, currency: str = "eur") -> str:
+        return f"ordered {item}"
+
+    def price(currency: str) -> dict[str, int]:
+        return {"price": stock[currency]}
+
+    async def later() -> list[dict[str, Any]]:
+        seen = await tools.asee(answer)
+        stock["eur"] = 9
+        return await tools.areplies(answer, decision="approval-2", seen=seen)
+
+    config = {
+        "tools": {
+            "order": {
+                "key": ["item", "currency"],
+                "premises": {"tool": "price", "arguments": {"currency": "currency"}, "fields": "price"},
+            }
+        }
+    }
+    with protect([order, price], config, journal=tmp_path) as tools:
+        call = {"type": "tool_use", "id": "call_1", "name": "order", "input": {"item": "a lamp"}}
+        unfit = {**call, "id": "call_2", "input": {"colour": "red"}}
+        answer = {"content": [call, unfit]}
+        seen = tools.see(answer)
+        assert list(seen) == ["call_1"]
+        stock["eur"] = 7
+        told, wrong = tools.replies(answer, decision="approval-1", seen=seen)
+        assert told["content"].startswith("Refused")
+        assert "Correct the call" in wrong["content"]
+        told, _ = asyncio.run(later())
+        assert told["content"].startswith("Refused")
