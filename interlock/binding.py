@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from interlock.callbacks import KEY_ARGUMENT
-from interlock.errors import BadInput, ConfigurationError
+from interlock.errors import BadInput, ConfigurationError, NotSerializable
 from interlock.rules.canonical import digest
 from interlock.rules.values import SCALARS, Annotation, by_value, decode, encode
 
@@ -103,6 +103,15 @@ class Binding:
         if self.binds is None:
             return whole
         return digest(by_value({name: payload[name] for name in self.binds if name in payload}), what=what)
+
+    def defaults(self) -> dict[str, Any]:
+        """The payload's part that a call brings without naming it, as far as it has a faithful JSON form."""
+        defaults: dict[str, Any] = {}
+        for name, annotation, what in self._written:
+            if name in self._defaults:
+                with contextlib.suppress(NotSerializable):
+                    defaults[name] = encode(self._defaults[name], annotation, what=what)
+        return defaults
 
     def live_of(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call that are no payload."""

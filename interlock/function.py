@@ -93,6 +93,7 @@ class EffectFunction(Generic[A]):
         )
         names = self._binding.names
         self.binds = self._binding.binds
+        self.defaults = self._binding.defaults
         self.is_coroutine = inspect.iscoroutinefunction(function)
         self._run: Callable[..., Any] = self.asubmit if self.is_coroutine else self.submit_blocking
         self.wait_s = seconds("wait", declared.wait, name)
@@ -680,6 +681,7 @@ class BoundEffect:
         self.name = effect.name
         self.capabilities = effect.capabilities
         self.binds = effect.binds
+        self.defaults = effect.defaults
         self.has_premises = effect.has_premises
         self.has_authority = effect.has_authority
         self.has_budget = effect.has_budget

@@ -159,6 +159,9 @@ class Target(Protocol):
     def binds(self) -> Collection[str] | None:
         """The arguments that must not change under one key; None means all."""
 
+    def defaults(self) -> Mapping[str, Any]:
+        """In encoded form, what an argument is for a call that was recorded before there was one."""
+
     def conditions(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """For each premise with a declared condition, that condition (`rules.premises.Condition`) for this call."""
 

@@ -113,6 +113,9 @@ class SimulatedTarget:
     def read_budgets(self, payload: Mapping[str, Any], idempotency_key: str) -> Any:
         return self.budgets
 
+    def defaults(self) -> Mapping[str, Any]:
+        return {}
+
     def conditions(self, payload: Mapping[str, Any]) -> Mapping[str, Condition]:
         return {}
 

@@ -42,12 +42,13 @@ def is_other(recorded: Mapping[str, Any], digest: str, payload: Mapping[str, Any
     """Whether a request is another one than what was recorded: an argument that counts is not the same.
 
     Equal digests tell that it is not. Different ones tell less: each was taken over the arguments that counted when it was recorded, and
-    `binds=` may have come, gone or changed since. What counts now decides.
+    `binds=` may have come, gone or changed since, and so may an argument with a default. What counts now decides.
     """
     return recorded["digest"] != digest and bool(_differences(recorded["payload"], payload, target))
 
 
 def _differences(recorded: Mapping[str, Any], given: Mapping[str, Any], target: Target) -> dict[str, Any]:
+    recorded = {**target.defaults(), **recorded}
     counting = [name for name in {**given, **recorded} if target.binds is None or name in target.binds]
     return {
         name: {

@@ -69,12 +69,6 @@ def argument_more_unbound(service: Service) -> tuple[Callable[..., Any], dict[st
     return pay, {**options, "binds": ["order", "amount"]}
 
 
-def argument_more_ignored(service: Service) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """The same, and `ignore=` names it."""
-    pay, options = argument_more(service)
-    return pay, {**options, "ignore": ["currency"]}
-
-
 def bound_otherwise(service: Service) -> tuple[Callable[..., Any], dict[str, Any]]:
     """`binds=` came."""
     return first(service)[0], {**first(service)[1], "binds": ["order"]}
@@ -119,9 +113,7 @@ def deploy(directory: Path, service: Service, release: Release) -> tuple[Interlo
         (renamed, "COMMITTED", 2, "IN_FLIGHT:no_function"),
         (keyed_otherwise, "COMMITTED", 2, "COMMITTED_BY_RETRY"),
         (argument_renamed, "REFUSED:conflicting_payload", 1, "IN_FLIGHT:recovery_error"),
-        (argument_more, "REFUSED:conflicting_payload", 1, "COMMITTED_BY_RETRY"),
-        (argument_more_unbound, "DUPLICATE_IGNORED", 1, "COMMITTED_BY_RETRY"),
-        (argument_more_ignored, "DUPLICATE_IGNORED", 1, "COMMITTED_BY_RETRY"),
+        (argument_more, "DUPLICATE_IGNORED", 1, "COMMITTED_BY_RETRY"),
         (bound_otherwise, "DUPLICATE_IGNORED", 1, "COMMITTED_BY_RETRY"),
         (premise_more, "DUPLICATE_IGNORED", 1, "IN_FLIGHT:check_unreadable"),
         (premise_more_expected, "DUPLICATE_IGNORED", 1, "COMMITTED_BY_RETRY"),
@@ -150,6 +142,25 @@ def test_what_a_release_may_change(
         assert str(outcome) == left_open
         assert bool(service.sent) == outcome.ok
         assert bool(gate.journal.open_effects()) == left_open.startswith("IN_FLIGHT")
+
+
+@pytest.mark.parametrize(
+    ("release", "code"), [(argument_more, "REFUSED:conflicting_payload"), (argument_more_unbound, "DUPLICATE_IGNORED")]
+)
+def test_another_value_than_the_default(tmp_path: Path, release: Release, code: str) -> None:
+    """Of an argument that came: it makes another request, told from what would have been sent, unless `binds=` leaves it out."""
+    service = Service()
+    gate, pay = deploy(tmp_path, service, first)
+    with gate:
+        pay("881", 20)
+    gate, pay = deploy(tmp_path, service, release)
+    with gate:
+        outcome = pay("881", 20, currency="eur")
+        assert str(outcome) == code
+        assert [(change["seen"], change["now"]) for change in outcome.changes.values()] == (
+            [] if outcome.ok else [("usd", "eur")]
+        )
+    assert len(service.sent) == 1
 
 
 @pytest.mark.parametrize("looks_first", [True, False])

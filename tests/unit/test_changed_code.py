@@ -446,3 +446,24 @@ def test_what_counts_is_what_binds_names_now(
     else:
         assert (str(outcome), "seen" in str(outcome.changes)) == ("REFUSED:conflicting_payload", True)
     assert sent == ([] if how in ("refused", "failed") and not is_same else [FIRST])
+
+
+@pytest.mark.parametrize(("default", "same"), [(None, True), ("usd", True), (object(), False)])
+def test_an_argument_that_came_with_a_default(default: Any, same: bool) -> None:
+    """A call that leaves it out is the one on record; a default without a JSON form tells nothing, and breaks nothing."""
+    world, sent = World(), list[str]()
+    options: dict[str, Any] = {"key": lambda order: order, "name": "refund"}
+
+    @world.gate().effect(**options)
+    def before(order: str) -> None:
+        sent.append(order)
+
+    before("881")
+
+    @world.gate().effect(**options)
+    def since(order: str, currency: Any = default) -> None:
+        sent.append(order)
+
+    assert str(since("881")) == "DUPLICATE_IGNORED" if same else str(since("881", "usd")).startswith("REFUSED")
+    assert str(since("881", "eur")) == "REFUSED:conflicting_payload"
+    assert sent == ["881"]
