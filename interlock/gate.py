@@ -21,6 +21,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from interlock.effects import Facts, History, Own
@@ -476,7 +477,10 @@ class _Call:
 
     def _answer(self, step: Send) -> Answer:
         try:
-            return self._landing(resolve(self.target.send(step.payload, step.idempotency_key)), step)
+            raw = resolve(self.target.send(step.payload, step.idempotency_key))
+            if type(raw) is AsyncGeneratorType:
+                raw = resolve(_run_out(raw))
+            return self._landing(raw, step)
         except Exception as error:  # noqa: BLE001 - every exception is classified, none is swallowed into "absent"
             return self._classified(error)
 
@@ -626,11 +630,16 @@ class _Call:
 
     async def _aanswer(self, step: Send) -> Answer:
         try:
-            return self._landing(await self._acall("send", self.target.send, step), step)
+            raw = await self._acall("send", self.target.send, step)
+            if type(raw) is AsyncGeneratorType:
+                raw = await _run_out(raw)
+            return self._landing(raw, step)
         except Exception as error:  # noqa: BLE001 - every exception is classified, none is swallowed into "absent"
             return self._classified(error)
 
     def _landing(self, raw: Any, step: Send) -> Landed:
+        if type(raw) in _NOT_RUN_YET:
+            raw = list(raw)  # part of the send: what it raises says that the function failed
         written = self.target.encode_value(raw)
         return Landed(written, raw, self.target.watch(step.payload, step.idempotency_key, written))
 
@@ -723,6 +732,14 @@ def _lookup_failed(error: Exception) -> Seen:
     text = text_of(error)
     log.warning("a look-up failed, which says nothing about the effect: %s", text)
     return Seen(found=False, failed=text)
+
+
+_NOT_RUN_YET = frozenset({GeneratorType, map, filter, zip})
+"""Results whose code runs when somebody looks into them. A function that returns one may not have sent anything yet."""
+
+
+async def _run_out(items: AsyncGeneratorType[Any, Any]) -> list[Any]:
+    return [one async for one in items]
 
 
 _PLAIN = frozenset({type(None), bool, int, str, dict, list, tuple})

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import Any
 
 import pytest
 
-from interlock import Interlock, NotSent, Rejected, at_least, at_most
+from interlock import EffectFunction, Interlock, NotSent, Outcome, Rejected, at_least, at_most
 from interlock.errors import AuthorityUnclear, BadInput, NotSerializable, PremiseUnreadable
 from interlock.journal import MemoryJournal
 from interlock.receipts import Receipt
@@ -383,3 +385,44 @@ def test_the_words_of_an_error_can_be_stored(error: Exception) -> None:
     words = text_of(error)
     assert type(error).__name__ in words
     assert len(words.encode("utf-8")) < 10_000
+
+
+@pytest.mark.parametrize("way", ["generator", "map", "async generator"])
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_result_whose_code_has_not_run_yet_is_part_of_the_send(
+    world: World, way: str, is_async: bool, fails: bool
+) -> None:
+    """A function may hand back what only sends once it is looked into: that is done in the send, and what it raises is the function's."""
+    gate = world.gate()
+    sent: list[str] = []
+
+    def send(order: str) -> str:
+        if fails:
+            raise NotSent("offline")
+        sent.append(order)
+        return "paid"
+
+    async def later(order: str) -> AsyncIterator[str]:
+        yield send(order)
+
+    def result(order: str) -> Any:
+        if way == "async generator":
+            return later(order)
+        return map(send, [order]) if way == "map" else (send(each) for each in [order])
+
+    async def aresult(order: str) -> Any:
+        return result(order)
+
+    pay: EffectFunction[Any] = gate.effect(key=lambda order: order, name="pay")(aresult if is_async else result)
+
+    async def call() -> Outcome:
+        return await pay.asubmit(["881"])
+
+    outcome = asyncio.run(call()) if is_async else pay("881")
+    assert str(outcome) == ("FAILED:not_sent" if fails else "COMMITTED")
+    assert sent == ([] if fails else ["881"])
+    if not fails:
+        assert outcome.raw == outcome.value == ["paid"]
+        assert str(pay.submit_blocking(["881"])) == "DUPLICATE_IGNORED"
+        assert sent == ["881"]
