@@ -54,7 +54,7 @@ def start(job: Job) -> None:
     def begin() -> None:
         doors = _doors(job)
         doors.register(f"http://127.0.0.1:{job.saved('port')}")
-        job.save("invocation", doors.send("Case/refund", job.case, idempotency_key=job.case))
+        job.save("invocation", doors.send(f"{_service_of(job)}/refund", job.case, idempotency_key=job.case))
         while doors.status(job.saved("invocation")) != "suspended":
             time.sleep(0.02)
 
@@ -80,6 +80,11 @@ def _ended(job: Job, first: Callable[[], None]) -> Any:
     if status == http.client.OK:
         return told
     return {"status": told.get("metadata", {}).get("interlock.status", f"ERROR:{status}"), "message": told["message"]}
+
+
+def _service_of(job: Job) -> str:
+    """A service of the case's own: of two cases at once, the server would give one name's calls to whoever registered it last."""
+    return f"Case-{job.case}"
 
 
 def _doors(job: Job) -> RestateDoors:
@@ -113,7 +118,7 @@ async def _serve_until(job: Job, done: Callable[[], Any]) -> Any:
 def _app(job: Job) -> Iterator[Any]:
     import restate
 
-    service = restate.Service("Case")
+    service = restate.Service(_service_of(job))
 
     @service.handler(inactivity_timeout=SUSPENDS_AFTER)
     async def refund(ctx: Any, case: str) -> Any:  # Restate evaluates annotations, and its names are not global here

@@ -22,6 +22,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,9 @@ from typing import IO, Any, Self
 
 MAX_LIFE_S = 120
 """No worker outlives this, whatever happens to its supervisor: it sets an alarm that ends it."""
+
+GRACE_S = 1.0
+"""How long a worker whose supervisor is gone may take to end by itself."""
 
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -176,7 +180,7 @@ class Worker:
 class Supervisor:
     """Starts workers, at most `limit` of them, and leaves none behind.
 
-    **If the process dies**: the workers' input closes with it and their alarm ends them.
+    **If the process dies**: the workers' input closes with it, which ends them within `GRACE_S`, whatever they are busy with.
     """
 
     def __init__(self, *, limit: int = 8) -> None:
@@ -215,8 +219,18 @@ class Supervisor:
 
 
 def live_with_supervisor() -> None:
-    """Called first in a worker: end by alarm, should the supervisor be gone and this process hang."""
+    """Called first in a worker: end soon after the supervisor is gone, also out of a wait for something else, and by alarm in any case."""
     signal.alarm(MAX_LIFE_S)
+    threading.Thread(target=_end_with_input, daemon=True).start()
+
+
+def _end_with_input() -> None:
+    """End this process once nobody can write to its standard input any more. Reads nothing of it."""
+    waiting = select.poll()
+    waiting.register(0, 0)  # the end of a pipe is told without being asked for
+    waiting.poll()
+    time.sleep(GRACE_S)
+    os._exit(1)
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -351,6 +351,39 @@ def test_who_loses_adks_session_is_told_what_the_other_run_is(tmp_path: Path, mo
     assert len(begun) == 2
 
 
+def test_two_cases_that_start_at_restate_at_once_do_not_get_each_others_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another case registers its worker between this one's registration and its call: the call still comes to this one's handler."""
+    restate = importlib.import_module("benchmarks.frameworks.restate")
+    if restate.FRAMEWORK.why_not:
+        pytest.skip(restate.FRAMEWORK.why_not)
+    register = restate.RestateDoors.register
+    with restate.open_beside(tmp_path / "server") as beside:
+        one, other = (
+            job(tmp_path / name, "default").model_copy(
+                update={"framework": "restate", "case": f"case-{name}", "beside": beside}
+            )
+            for name in ("one", "other")
+        )
+        for each in (one, other):
+            each.directory.mkdir()
+        begun: list[threading.Thread] = []
+
+        def registered(doors: Any, url: str) -> None:
+            register(doors, url)
+            if not begun:
+                begun.append(threading.Thread(target=restate.start, args=(other,), daemon=True))
+                begun[0].start()
+                begun[0].join(10)
+
+        monkeypatch.setattr(restate.RestateDoors, "register", registered)
+        first = threading.Thread(target=restate.start, args=(one,), daemon=True)
+        first.start()
+        first.join(10)
+        assert one.saved("awakeable") != other.saved("awakeable")
+
+
 def test_the_page_says_how_far_apart_tools_began_or_that_one_never_did() -> None:
     """A reader sees of every framework whether two that were resumed at once raced; cells of before that was measured say nothing."""
     name = "one, default: resumed at once, apart when the tools began, median"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +65,22 @@ def test_no_process_is_left_behind() -> None:
     for worker in workers:
         with pytest.raises(ProcessLookupError):
             os.kill(worker.pid, 0)
+
+
+def test_a_busy_worker_ends_with_its_supervisor_too(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that waits for something else, as for a server that died with the harness, does not stay until its alarm."""
+    (tmp_path / "busy_worker.py").write_text(
+        "import time\nfrom benchmarks.harness.supervisor import live_with_supervisor\n"
+        "live_with_supervisor()\nprint('{}', flush=True)\ntime.sleep(60)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    worker = supervisor.start("busy_worker")
+    worker.receive()
+    worker.close_input()
+    worker.wait_ended(10.0)
+    assert not worker.is_live
 
 
 def test_a_worker_ends_with_its_supervisor(supervisor: Supervisor) -> None:
