@@ -15,7 +15,7 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from interlock import ConfigurationError, EffectFunction, Outcome, Status
-from interlock.extend import Recoverable, recorded_value
+from interlock.extend import Recoverable, decision_on, recorded_value
 from interlock.integrations.langchain._adapter import ids_of, protect_tools
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ def effect_node(
         arguments: the effect's arguments by name, from the graph's state.
         routes: the next node for each of `ROUTES`; "otherwise" stands for those not named. Without it the node only writes its result,
             and the graph's own edges decide.
-        decision: names the decision, from the state (an approval's id). A refusal stands for its decision.
+        decision: names the decision, from the state (an approval's id). A refusal stands for its decision. By default what `seen` gives
+            names it, if that is given; and without either all runs of the node are one decision.
         seen: gives, from the state, the facts as an approver saw them: what `effect.proposal(...)` read in a node in front of the
             approval, by name of the fact. By default they are read when the node runs.
         result: the key of the state that gets a plain dict: status, ok, message, value, effect_id, key, retry_after.
@@ -175,6 +176,7 @@ def effect_node(
         named = "" if decision is None else decision(state)
         facts = None if seen is None else seen(state)
         if effect is declared:
+            named = named or decision_on("" if facts is None else "approval", facts)
             return declared.submit(kwargs=dict(arguments(state)), decision=named, seen=facts, origin=ids_of(config))
         # A ready-made effect names the decision itself, by its approval, unless it is told.
         further: dict[str, Any] = {"decision": named} if named else {}

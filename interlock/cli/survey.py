@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,7 +71,10 @@ def survey(place: Path, *, tests: bool = False) -> Survey:
             unclear.append(f"more than {_MOST_FILES} Python files; the rest was left out")
             break
         try:
-            if path.stat().st_size > _LARGEST_BYTES:
+            about = path.stat()
+            if not stat.S_ISREG(about.st_mode):
+                continue  # a pipe or a socket: to read it could wait for ever
+            if about.st_size > _LARGEST_BYTES:
                 unclear += [f"{where}: larger than {_LARGEST_BYTES} bytes"] if path.suffix == ".py" else []
             elif path.suffix == ".py":
                 sources.append(read(path.read_bytes(), where=where))
@@ -79,7 +83,8 @@ def survey(place: Path, *, tests: bool = False) -> Survey:
                 gated |= tools.keys()
                 weak |= {name: where for name, how in tools.items() if how.lookup is None and not how.dedupes}
         except (SyntaxError, ValueError, RecursionError, OSError) as error:
-            unclear.append(f"{where}:{getattr(error, 'lineno', None) or 1}: cannot be read: {error}")
+            said = error.msg if isinstance(error, SyntaxError) else str(error)  # the text of which names no file
+            unclear.append(f"{where}:{getattr(error, 'lineno', None) or 1}: cannot be read: {said}")
     return _judge(sources, gated, weak, unclear, root=(place if place.is_dir() else place.parent).resolve().name)
 
 

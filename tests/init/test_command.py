@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -43,7 +44,14 @@ def test_a_project_of_which_nothing_can_be_read_is_not_clean(tmp_path: Path, cap
     """Where every file is broken nothing was looked at; each is named."""
     (tmp_path / "shop.py").write_text("def broken(:\n")
     assert main(["init", str(tmp_path)]) == 2
-    assert "shop.py:1: cannot be read" in capsys.readouterr().err
+    assert "shop.py:1: cannot be read: invalid syntax\n" in capsys.readouterr().err
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """A pipe that is called like a Python file has no end to wait for."""
+    os.mkfifo(tmp_path / "shop.py")
+    (tmp_path / "cart.py").write_text("x = 1\n")
+    assert run("init", str(tmp_path)).returncode == 0
 
 
 def test_a_file_that_is_no_python_is_bad_usage(tmp_path: Path, capsys: Any) -> None:

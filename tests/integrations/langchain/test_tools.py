@@ -206,6 +206,40 @@ def test_recovery_leaves_what_needs_a_run_to_the_run(tmp_path: Path) -> None:
     assert len(SENT) == 1
 
 
+def test_a_recovery_says_that_it_has_no_run(tmp_path: Path) -> None:
+    """What a process left open of a tool that takes the runtime certainly does not happen in a recovery; the resumed run then sends it."""
+    dies = [True]
+
+    @tool("refund")
+    def with_runtime(order: str, amount: int, runtime: ToolRuntime, reference: str = "") -> str:
+        """Refund an order."""
+        if dies.pop() if dies else False:
+            raise KeyboardInterrupt
+        SENT.append((order, amount, reference))
+        return f"refunded {amount}"
+
+    @tool
+    def find(reference: str) -> dict[str, Any]:
+        """Find a refund."""
+        return {"found": any(row[2] == reference for row in SENT)}
+
+    how: dict[str, Any] = {
+        "lookup": {"tool": "find", "arguments": {"reference": "$effect_id"}, "found": "found"},
+        "idempotency_argument": "reference",
+        "settle_after": 0.01,
+    }
+    before = protect_tools([with_runtime, find], config(**how), journal=str(tmp_path / "journal"))
+    with pytest.raises(KeyboardInterrupt):
+        ask(before)
+    before.close()
+    after = protect_tools([with_runtime, find], config(**how), journal=str(tmp_path / "journal"))
+    (found,) = after.recover()
+    assert str(found) == "FAILED:not_sent"
+    assert "takes runtime from a run of the framework" in found.for_person
+    assert [message.content for message in ask(after)] == ["refunded 20"]
+    assert len(SENT) == 1
+
+
 def test_an_interrupt_in_a_tool_pauses_the_run(tmp_path: Path) -> None:
     """A tool that asks a person before it acts pauses the run through the gate, and acts once when it is resumed, also twice."""
 

@@ -260,6 +260,38 @@ def test_routes_are_checked_at_the_door(refund: Any, routes: dict[str, str], sai
         effect_node(refund, arguments=arguments, routes=routes)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_refusal_stands_for_its_decision(named: bool, gate: Interlock, ledger: Ledger) -> None:
+    """The node runs again under one decision, and is refused again; another decision, by its name or by what was seen, is judged anew."""
+    total = {"total": 0}
+
+    @gate.effect(key=lambda order: f"refund:{order}", premises=lambda order: dict(total))
+    def refund(order: str, amount: int) -> Any:
+        return ledger.refund(order, amount)
+
+    decision: Any = (lambda state: state["approval"]) if named else None
+    node = effect_node(refund, arguments=arguments, decision=decision, seen=lambda state: state["facts"])
+
+    class Decided(State, total=False):
+        approval: str
+        facts: dict[str, Any]
+
+    graph = StateGraph(Decided)
+    graph.add_node("refund", node)
+    graph.add_edge(START, "refund")
+    graph.add_edge("refund", END)
+    flow = graph.compile()
+    total["total"] = 5
+    stale = {"order": "881", "amount": 20, "approval": "a", "facts": {"total": 0}}
+    for _ in range(2):
+        assert flow.invoke(stale)["outcome"]["status"] == "REFUSED:stale_premise"
+    if named:
+        assert flow.invoke({**stale, "facts": {"total": 5}})["outcome"]["status"] == "REFUSED:stale_premise"
+    assert flow.invoke({**stale, "approval": "b", "facts": {"total": 5}})["outcome"]["status"] == "COMMITTED"
+    assert flow.invoke(stale)["outcome"]["status"] == "DUPLICATE_IGNORED"
+    assert ledger.sent == [("881", 20)]
+
+
 def test_a_plain_function_is_refused() -> None:
     """What was not declared as an effect cannot be a gated node."""
     with pytest.raises(ConfigurationError, match=r"gate\.effect"):
@@ -289,3 +321,44 @@ def test_a_ready_made_effect_is_a_node(gate: Interlock, tmp_path: Path) -> None:
         states = [graph.invoke({"order": payment, "amount": 2000}, thread(name)) for name in ("a", "b")]
         assert [state["seen"] for state in states] == [["landed"], ["landed"]]
         assert service.refunded(payment) == (2000, 1)
+
+
+def test_a_ready_made_effect_gets_decision_and_facts(gate: Interlock, tmp_path: Path) -> None:
+    """Somebody refunds by hand what an approver saw unrefunded: refused. Another approval, which has seen that, is judged anew."""
+    from benchmarks.services.stripe import LocalStripe
+    from interlock.targets.stripe import stripe_refund
+
+    class Decided(State, total=False):
+        approval: str
+        facts: Any
+
+    with LocalStripe(tmp_path / "stripe") as service:
+        client = service.client()
+        asked: Any = {
+            "amount": 10000,
+            "currency": "usd",
+            "payment_method": "pm_card_visa",
+            "confirm": True,
+            "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
+        }
+        payment = client.v1.payment_intents.create(asked).id
+        refund = stripe_refund(gate, client, key=lambda case: f"refund:{case}", name="stripe")
+        node = effect_node(
+            refund,
+            arguments=lambda state: {"case": state["order"], "amount": state["amount"]},
+            decision=lambda state: state["approval"],
+            seen=lambda state: state["facts"],
+        )
+        graph = StateGraph(Decided)
+        graph.add_node("refund", node)
+        graph.add_edge(START, "refund")
+        graph.add_edge("refund", END)
+        flow = graph.compile()
+        first = refund.proposal(payment, amount=2000).seen
+        client.v1.refunds.create({"payment_intent": payment, "amount": 2000})
+        given = {"order": payment, "amount": 2000, "approval": "a", "facts": first}
+        assert flow.invoke(given)["outcome"]["status"] == "REFUSED:stale_premise"
+        second = refund.proposal(payment, amount=2000, decision="b").seen
+        assert flow.invoke({**given, "facts": second})["outcome"]["status"] == "REFUSED:stale_premise"
+        assert flow.invoke({**given, "approval": "b", "facts": second})["outcome"]["status"] == "COMMITTED"
+        assert service.refunded(payment) == (4000, 2)
