@@ -15,6 +15,7 @@ This module must not know how effects are declared (`decorator.py`) or what may 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import heapq
 import inspect
@@ -591,6 +592,10 @@ class _Call:
             # The caller is cancelled, the send is not: what has left cannot be called back, and its answer will count.
             self._leave(task, thread, step)
             raise
+        except GeneratorExit:  # its event loop was dropped in the middle, which ends no thread
+            if thread is not None:
+                self._leave(task, thread, step)
+            raise
         if not done:
             if thread is not None and thread.cancel():
                 return NotLanded(Verdict.NOT_SENT, "not_started", f"no thread was free within {timeout_s:g} s")
@@ -609,7 +614,8 @@ class _Call:
         if thread is not None:
             thread.cancel()  # does nothing to one that runs
             self.runner.adopt(thread, step.history, self)
-            task.cancel()  # the loop may be gone when the thread ends
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                task.cancel()  # it may be gone when the thread ends
         else:
             assert isinstance(task, asyncio.Task)
             self.runner.adopt(task, step.history, self)

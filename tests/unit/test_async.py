@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -316,3 +318,44 @@ def test_the_same_call_from_many_threads_is_one_send() -> None:
     assert sorted(str(outcome) for outcome in outcomes) == ["COMMITTED"] * 3 + ["DUPLICATE_IGNORED"] * 21
     for order in ("1", "2", "3"):
         assert len({outcome.value for outcome in outcomes if outcome.key == order}) == 1
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_event_loop_that_is_dropped_in_a_send_loses_no_answer(tmp_path: Path, is_closed: bool) -> None:
+    """The loop is given up without ending its tasks while a thread sends: the effect is the thread's, and its answer is recorded."""
+    gate = Interlock(tmp_path)
+    goes_on, sends = threading.Event(), threading.Event()
+
+    @gate.effect(key=lambda order: order)
+    def pay(order: str) -> str:
+        sends.set()
+        goes_on.wait(30)
+        return "paid"
+
+    gate.recover()
+
+    async def call() -> None:
+        await pay.asubmit(["881"])
+
+    def run() -> ThreadPoolExecutor:
+        loop = asyncio.new_event_loop()
+        threads = ThreadPoolExecutor(1)
+        loop.set_default_executor(threads)
+        loop.set_exception_handler(lambda *_: None)
+        task = loop.create_task(call())
+        loop.run_until_complete(loop.run_in_executor(ThreadPoolExecutor(1), sends.wait, 30))
+        assert not task.done()
+        if is_closed:
+            loop._default_executor = None  # type: ignore[attr-defined]  # which closing would end
+            loop.close()
+        return threads
+
+    threads = run()
+    gc.collect()
+    assert [str(outcome) for outcome in gate.recover()] == ["IN_FLIGHT:sender_alive"]
+    goes_on.set()
+    threads.shutdown()
+    gc.collect()
+    assert str(pay("881")) == "DUPLICATE_IGNORED"
+    gate.close()
