@@ -21,7 +21,7 @@ from interlock.decorator import Interlock, Recovery
 from interlock.errors import BadInput, CallbackFailed, ConfigurationError
 from interlock.extend._answer import Answer, answer_of, not_taken
 from interlock.extend._effect import Effect
-from interlock.extend._gated import GatedTool, ask_facts, facts_seen, key_of, origin_of
+from interlock.extend._gated import GatedTool, ask_facts, facts_seen, origin_of, seen_of
 from interlock.extend._parameters import Parameters, check_arguments
 from interlock.function import EffectFunction
 from interlock.gate import resolve
@@ -296,22 +296,22 @@ async def _aread(effect: EffectFunction[Any], kwargs: Mapping[str, Any]) -> dict
     try:
         beside = not effect.is_async("premises")
         facts = await asyncio.to_thread(ask_facts, effect, kwargs) if beside else ask_facts(effect, kwargs)
-        return {"key": key_of(effect, kwargs), "facts": dict(await facts if inspect.isawaitable(facts) else facts)}
+        return seen_of(effect, kwargs, facts=dict(await facts if inspect.isawaitable(facts) else facts))
     except BadInput:
         return None
     except CallbackFailed as error:
-        return {"key": key_of(effect, kwargs), "unreadable": storable(str(error))}
+        return seen_of(effect, kwargs, unreadable=storable(str(error)))
 
 
 def _read(effect: EffectFunction[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
     if not effect.has_premises:
         return None
     try:
-        return {"key": key_of(effect, kwargs), "facts": dict(resolve(ask_facts(effect, kwargs)))}
+        return seen_of(effect, kwargs, facts=dict(resolve(ask_facts(effect, kwargs))))
     except BadInput:
         return None
     except CallbackFailed as error:
-        return {"key": key_of(effect, kwargs), "unreadable": storable(str(error))}
+        return seen_of(effect, kwargs, unreadable=storable(str(error)))
 
 
 def _declared(config: Any) -> tuple[dict[str, ToolConfig | Effect], Path | Placed]:

@@ -309,10 +309,19 @@ def key_of(effect: EffectFunction[Any], kwargs: Mapping[str, Any]) -> str:
     return effect._ready((), kwargs, "", None, None, None)[0].key
 
 
+def seen_of(effect: EffectFunction[Any], kwargs: Mapping[str, Any], **what: Any) -> dict[str, Any]:
+    """What `read_facts` gives: the facts, or why they could not be read, and of which request of which effect they are.
+
+    Raises:
+        BadInput: the arguments cannot be taken.
+    """
+    return {"effect": effect.name, "key": key_of(effect, kwargs), **what}
+
+
 def facts_seen(
     effect: EffectFunction[Any], kwargs: Mapping[str, Any], seen: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The facts that an approval rests on; None if it was asked for another request, as a reviewer who changes its key makes it.
+    """The facts that an approval rests on; None if it was asked for another request, as a reviewer who changes key or tool makes it.
 
     Raises:
         BadInput: it is nothing that was read for an approval.
@@ -321,7 +330,8 @@ def facts_seen(
     facts = seen.get("facts")
     if not is_text(seen.get("key")) or not (isinstance(facts, Mapping) or is_text(seen.get("unreadable"))):
         raise BadInput("seen= is not what read_facts() gave. Ask for the approval again.")
-    if key_of(effect, kwargs) != seen["key"]:
+    of = seen.get("effect", effect.name)  # earlier versions did not say it
+    if of != effect.name or key_of(effect, kwargs) != seen["key"] or not effect.has_premises:
         return None
     if not isinstance(facts, Mapping):
         raise NotSeen(

@@ -888,7 +888,7 @@ def test_what_the_approver_saw_must_still_hold(service: Service, tmp_path: Path)
     """Facts that were read when approval was asked for are compared at the send, also in another process; a new approval is judged anew."""
     with gate(service, tmp_path) as tools:
         seen = json.loads(json.dumps(tools.read_facts("create_refund", CALL)))
-        assert seen == {"key": "881", "facts": {"refunded_total": 0}}
+        assert seen == {"effect": "create_refund", "key": "881", "facts": {"refunded_total": 0}}
     service.order["refunded_total"] = 5
     with gate(service, tmp_path) as tools:
         late = tools.call("create_refund", CALL, decision="approval 1", seen=seen)
@@ -910,6 +910,21 @@ def test_what_was_seen_of_another_request_is_not_compared(service: Service, tmp_
         service.order["refunded_total"] = 5
         assert not tools.call("create_refund", {**CALL, "amount": 9}, seen=seen).ok
         assert tools.call("create_refund", {**CALL, "order_id": "882"}, seen=seen).ok
+
+
+def test_what_was_seen_of_another_tool_is_not_compared(service: Service, tmp_path: Path) -> None:
+    """A reviewer who changes the tool makes it another request under the same key: its own facts are read, and it may have none."""
+    asks = {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["open"]}
+    how = config()
+    how["tools"] |= {"credit": {"key": "order_id", "premises": asks}, "send_mail": {"key": "order_id"}}
+    tools = {**service.tools, "credit": lambda *_: "credited", "send_mail": lambda *_: "sent"}
+    with ToolGate(how, tools=tools, journal=tmp_path / "journal") as made:
+        made.recover()
+        seen = made.read_facts("create_refund", CALL)
+        service.order["refunded_total"] = 5
+        assert made.call("credit", CALL, seen=seen, decision="a").message == "credited"
+        assert made.call("send_mail", CALL, seen=seen, decision="a").message == "sent"
+        assert not made.call("create_refund", CALL, seen=seen, decision="a").ok
 
 
 def test_facts_that_the_approver_could_not_see(service: Service, tmp_path: Path) -> None:

@@ -79,7 +79,8 @@ def test_a_tool_node_behind_an_approval(changed: bool, tmp_path: Path) -> None:
 
     flow = reviewed(gate)
     run: Any = {"configurable": {"thread_id": "1"}}
-    assert flow.invoke({"messages": []}, run)["interlock_seen"] == {"call_1": {"key": "881", "facts": {"refunded": 0}}}
+    seen = flow.invoke({"messages": []}, run)["interlock_seen"]
+    assert seen == {"call_1": {"effect": "refund", "key": "881", "facts": {"refunded": 0}}}
     if changed:
         ORDER["refunded"] = 5
     told = flow.invoke(Command(resume=True), run)["messages"][-1]
