@@ -170,7 +170,7 @@ class Runner:
         log.error(
             "effect %s of %r is open, but no function of that name is registered; it was left as it is. "
             "Register the function under that name (name=%r; for a tool that was renamed, 'name' in its configuration), then recover "
-            "again.",
+            "again. Under another name the same request is another effect, and may be done twice.",
             effect_id,
             name,
             name,

@@ -118,7 +118,8 @@ _PERSON: Mapping[str, str] = {
     "IN_FLIGHT:check_unreadable": "Permission or facts could not be read, so nothing was sent. Ask again when they can.",
     "IN_FLIGHT:race_lost": "Another worker got in first at the same moment. Ask again to get its result.",
     "IN_FLIGHT:no_function": "An effect of this name is open, but no function of this name is registered. Register it under that name "
-    "(name=...; for a tool that was renamed, 'name' in its configuration), then recover again.",
+    "(name=...; for a tool that was renamed, 'name' in its configuration), then recover again. Until then do not ask for it under another "
+    "name: that is another effect, and may do it twice.",
     "IN_FLIGHT:recovery_error": "Recovery of this effect stopped with an error; it is still open. See the detail, then recover again.",
 }
 

@@ -204,6 +204,8 @@ def test_a_renamed_function_orphans_nothing_silently(world: World, caplog: pytes
     (outcome,) = gate.recover()
     assert (str(outcome), outcome.effect, outcome.key) == ("IN_FLIGHT:no_function", "refund", "refund:881")
     assert "name='refund'" in caplog.text
+    for said in (caplog.text, outcome.for_person):
+        assert "is another effect, and may" in said
     assert recover(world, 1) == "COMMITTED_BY_RETRY"
 
 
