@@ -310,6 +310,7 @@ def test_hook_that_dislikes_the_result_does_not_undo_it(place: Place) -> None:
     told = answers(run(agent, "refund it"))
     assert place.service.arrivals("881") == 1
     assert "not like this" in told[0]
+    assert kinds(place) == ["PROPOSED", "AUTHORIZED", "DISPATCHED", "COMMITTED"]
     guard.close()
 
 
