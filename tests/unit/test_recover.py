@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock
+from interlock import Interlock, NotSent, Rejected
 from interlock.errors import BadInput, JournalError
 from interlock.testing import CRASH_POINTS, SimulatedCrash
 from tests.unit.conftest import World
@@ -342,3 +342,37 @@ def test_a_pause_ends_on_any_clock(base_s: float) -> None:
         world.journals[-1]._fate = None
         world.journals[-1].die()
         assert recover(world, 2) == "REAPPLIED_AFTER_QUERY"
+
+
+@pytest.mark.parametrize("answer", [Rejected("no"), NotSent("offline"), TimeoutError()])
+@pytest.mark.parametrize("tier", [1, 2])
+def test_what_a_resend_was_told_says_nothing_of_one_after_it(world: World, tier: int, answer: Exception) -> None:
+    """Between a recovery's own resend and its next look another process sends and dies: told as open, and sent no further by this one."""
+    crash(world, tier, "after_dispatch")
+    gate, other = world.gate(), world.gate()
+    journal, others = world.journals[-2:]
+    world.refund(gate, tier)
+    world.refund(other, tier)
+    end_send = journal.end_send
+
+    def unheard() -> None:
+        raise answer
+
+    def dies() -> None:
+        raise KeyboardInterrupt
+
+    def over(*place: Any, **how: Any) -> None:
+        end_send(*place, **how)
+        journal.end_send = end_send  # type: ignore[method-assign]
+        world.service.before = dies
+        with pytest.raises(KeyboardInterrupt):
+            other.recover()
+        others.die()
+        world.service.before = lambda: None
+
+    journal.end_send = over  # type: ignore[method-assign]
+    world.service.before = unheard
+    assert [str(outcome) for outcome in gate.recover()] == ["IN_FLIGHT:race_lost"]
+    assert len(world.service.sends) == 2
+    assert recover(world, tier) == {1: "COMMITTED_BY_RETRY", 2: "REAPPLIED_AFTER_QUERY"}[tier]
+    assert len(world.service.ledger) == 1
