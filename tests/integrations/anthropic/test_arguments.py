@@ -1,4 +1,4 @@
-"""Arguments that do not fit a tool never reach its body, so they must not take the request's key either."""
+"""What goes into a gated tool of the runner, and what comes out: arguments that do not fit name no request, and content stays as it is."""
 
 from __future__ import annotations
 
@@ -57,4 +57,33 @@ def test_a_call_that_does_not_fit_can_be_corrected(
     call(GOOD)
     call(GOOD)
     assert booked == ["ann"]
+    protected.gate.close()
+
+
+TEXT = {"type": "text", "text": "booked"}
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}}
+
+
+@pytest.mark.parametrize(
+    ("content", "again"),
+    [
+        ('{"slot":  "9:00"}', '{"slot": "9:00"}'),
+        ("booked", "booked"),
+        ([TEXT, IMAGE], [TEXT, IMAGE]),
+        ([TEXT], "booked"),
+    ],
+    ids=["JSON", "text", "blocks", "one block"],
+)
+@pytest.mark.parametrize("is_read_once", [False, True], ids=["list", "iterator"])
+def test_content_is_handed_on_as_the_tool_gave_it(content: Any, again: Any, is_read_once: bool, tmp_path: Path) -> None:
+    """The model gets the tool's own content in the call that ran it, and the same content, as it stands on the record, after that."""
+
+    def book_slot(slot: str, person: str, reference: str) -> Any:
+        """Book a slot."""
+        return iter(content) if is_read_once and isinstance(content, list) else content
+
+    protected = protect_beta_tools([beta_tool(book_slot)], CONFIG, journal=str(tmp_path / "journal"))
+    (gated,) = protected
+    assert gated.call(GOOD) == content
+    assert gated.call(GOOD) == again
     protected.gate.close()
