@@ -18,6 +18,7 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -88,20 +89,24 @@ def _in_a_loop() -> bool:
 
 
 def _gated(gate: Interlock, proposal: Proposal, wait: float | timedelta | None) -> Any:
-    outcome: Outcome | None = None
-    # A cancellation is thrown into the thread of a sync activity wherever it stands; the gate's writes are no place for that.
+    return result_of(_uninterrupted(lambda: gate.submit(proposal, wait=wait)))
+
+
+def _uninterrupted(do: Callable[[], Outcome]) -> Outcome:
+    """Do it in a sync activity's thread, where a cancellation is thrown in wherever it stands: the gate's writes are no place for that."""
+    done: list[Outcome] = []
     try:
         with (
             activity.shield_thread_cancel_exception() if activity.in_activity() else contextlib.nullcontext(),
             _heartbeat(),
             _told_bad_input(),
         ):
-            outcome = gate.submit(proposal, wait=wait)
+            done.append(do())
     except CancelledError:
-        if outcome is None:
+        if not done:
             raise
         # What it came to is known by now, and "cancelled" would say of a refund that stands that there is none.
-    return result_of(outcome)
+    return done[0]
 
 
 async def _agated(gate: Interlock, proposal: Proposal, wait: float | timedelta | None) -> Any:
@@ -177,9 +182,18 @@ class _Outcomes(Interceptor):
 
 class _Returned(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's name
+        if isinstance(input.executor, ThreadPoolExecutor) and _is_an_effect(input.fn):
+            body = input.fn
+            input.fn = lambda *args: _uninterrupted(lambda: body(*args))
         with _told_bad_input():
             returned = await self.next.execute_activity(input)
         return result_of(returned) if isinstance(returned, Outcome) else returned
+
+
+def _is_an_effect(fn: Callable[..., Any]) -> bool:
+    """Whether an activity says of itself that it returns an `Outcome`."""
+    told = getattr(fn, "__annotations__", {}).get("return")
+    return told is Outcome or (isinstance(told, str) and told.rpartition(".")[2] == "Outcome")
 
 
 @contextlib.contextmanager

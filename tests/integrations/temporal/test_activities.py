@@ -252,7 +252,7 @@ async def test_cancelled_in_the_middle_of_a_send(
     assert service.arrivals("881") == 1
 
 
-@pytest.mark.parametrize("activity", ["refund", "arefund", "sync_gate", "blind"])
+@pytest.mark.parametrize("activity", ["refund", "arefund", "sync_gate", "blind", "returned"])
 async def test_cancelled_workflow_that_waits_is_told_what_landed(
     client: Client, workers: Workers, service: RefundService, activity: str
 ) -> None:
@@ -351,7 +351,7 @@ async def test_arguments_that_are_not_acceptable_are_not_tried_again(
     assert service.refunds() == []
 
 
-@pytest.mark.parametrize("activity", ["refund", "arefund"])
+@pytest.mark.parametrize("activity", ["refund", "arefund", "returned"])
 async def test_shut_down_in_the_middle_of_a_send(
     client: Client, workers: Workers, service: RefundService, tmp_path: Path, activity: str
 ) -> None:
