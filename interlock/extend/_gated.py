@@ -165,7 +165,7 @@ class GatedTool:
             first, now = map(self._meant, both)
         except NotSerializable:
             return None
-        if first is None or now is None or first != now or not same(to_jsonable_python(first), to_jsonable_python(now)):
+        if first is None or now is None or not _is_equal(first, now):
             return None
         written = {**kwargs, "arguments": recorded["arguments"]}
         if "unbound" in kwargs:  # whatever `binds` named when it was recorded, the tool gets all that this call brings
@@ -442,6 +442,16 @@ def _callback(asked: Asked, role: str, value_of: Callable[[Any], Any]) -> Callab
         return of(Call(_joined(arguments, unbound), context, idempotency_key))
 
     return now
+
+
+def _is_equal(first: Any, now: Any) -> bool:
+    """Whether two things are equal, and look it as data: True is not 1, and a text that hides what it holds is not any other such."""
+    try:
+        return bool(first == now) and same(
+            to_jsonable_python(first, fallback=repr_of), to_jsonable_python(now, fallback=repr_of)
+        )
+    except Exception:  # noqa: BLE001 - a tool's own types may raise anything when they are compared or shown
+        return False
 
 
 def _paths(name: str, given: Iterable[str]) -> tuple[str, ...]:

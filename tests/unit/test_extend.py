@@ -499,6 +499,26 @@ def test_what_a_tool_makes_of_its_arguments_is_compared(service: Service, tmp_pa
     ]
 
 
+def test_a_tools_own_types_never_end_a_call(service: Service, tmp_path: Path) -> None:
+    """A default that is no data is the same one in both calls; types that cannot be compared leave it at another request."""
+
+    class Stubborn:
+        def __eq__(self, other: object) -> bool:
+            raise TypeError("not comparable")
+
+        __hash__ = object.__hash__
+
+    client = object()
+    takes = Parameters.of_schema(PRICED)._replace(meant=lambda given: {"currency": "usd", "client": client, **given})
+    assert tell(service, tmp_path, takes, CALL, {**CALL, "currency": "usd"}) == ["COMMITTED", "DUPLICATE_IGNORED"]
+    takes = takes._replace(meant=lambda given: {**given, "client": Stubborn()})
+    other = {**CALL, "order_id": "882"}
+    assert tell(service, tmp_path, takes, other, {**other, "currency": "usd"}) == [
+        "COMMITTED",
+        "REFUSED:conflicting_payload",
+    ]
+
+
 def test_spelling_counts_only_in_what_binds(service: Service, tmp_path: Path) -> None:
     """With binds the other arguments may differ by more than their spelling, and the bound ones by their spelling."""
     takes = Parameters.of_schema({**PRICED, "properties": {**PRICED["properties"], "note": {"type": "string"}}})
