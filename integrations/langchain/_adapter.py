@@ -21,12 +21,15 @@ from langgraph.types import Command
 from interlock import ConfigurationError, NotSent
 from interlock.extend import Answer, ProtectedTools, ToolFailed, ToolGate, decision_on
 from interlock.integrations.langchain._schema import (
+    ONE_TEXT,
+    ONE_TEXT_SCHEMA,
     face_of,
     injected_names,
     is_async_only,
     misfit_of,
     parameters_of,
     payload_names,
+    takes_one_text,
 )
 
 if TYPE_CHECKING:
@@ -278,7 +281,7 @@ class GatedTool(BaseTool):
         if isinstance(given, Mapping) and given.get("type") == "tool_call":
             call_id, given = given["id"], given["args"]
         elif isinstance(given, str):
-            given = {next(iter(self.inner.args)): given}
+            given = {ONE_TEXT if takes_one_text(self.inner) else next(iter(self.inner.args)): given}
         payload, injected = self.entrance.split(given)
         return payload, LiveCall(
             tool=self.name, tool_call_id=call_id, config=config, injected=injected, keywords=keywords
@@ -342,7 +345,8 @@ def gated(tool: BaseTool, gate: ToolGate, entrance: ToolEntrance) -> BaseTool:
         return tool
     fields = type(tool).model_fields
     kept = {name: getattr(tool, name) for name in _KEPT if name in fields}
-    face = face_of(tool.tool_call_schema, gate.argument_of_gate(tool.name))
+    shown = ONE_TEXT_SCHEMA if takes_one_text(tool) else None
+    face = shown or face_of(tool.tool_call_schema, gate.argument_of_gate(tool.name))
     return GatedTool(inner=tool, gate=gate, entrance=entrance, face=face, **kept)
 
 

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from langchain_core.tools import BaseTool, InjectedToolCallId
+from langchain_core.tools import BaseTool, InjectedToolCallId, Tool
 from pydantic import BaseModel, ValidationError, create_model
 
 from interlock.extend import Parameters, without_argument
@@ -18,8 +18,27 @@ _OF_LANGCHAIN = ("callbacks", "run_manager", "config")
 """What LangChain itself hands a tool's function, in a recovery, too."""
 
 
+ONE_TEXT = "__arg1"
+"""The argument of a tool of the old kind, `Tool(...)`, that takes one text and has no schema: by this name a model gives it."""
+
+
+ONE_TEXT_SCHEMA = {
+    "type": "object",
+    "properties": {ONE_TEXT: {"type": "string"}},
+    "required": [ONE_TEXT],
+}
+"""What LangChain shows a model of such a tool."""
+
+
+def takes_one_text(tool: BaseTool) -> bool:
+    """Whether it is a tool of that kind."""
+    return isinstance(tool, Tool) and tool.args_schema is None
+
+
 def payload_names(tool: BaseTool) -> frozenset[str] | None:
     """The arguments that the model writes; None where the schema does not tell."""
+    if takes_one_text(tool):
+        return frozenset({ONE_TEXT})
     schema = tool.tool_call_schema
     if isinstance(schema, dict):
         properties = schema.get("properties")
@@ -37,7 +56,7 @@ def misfit_of(tool: BaseTool, given: Mapping[str, Any], *, hidden: str | None) -
     """
     whole: Any = None if isinstance(tool.args_schema, dict) else tool.get_input_schema()
     names = payload_names(tool)
-    if names is None or not (isinstance(whole, type) and issubclass(whole, BaseModel)):
+    if names is None or takes_one_text(tool) or not (isinstance(whole, type) and issubclass(whole, BaseModel)):
         return None
     try:
         whole.model_validate({**given, hidden: ""} if hidden in whole.model_fields else dict(given))
@@ -58,6 +77,8 @@ def parameters_of(tool: BaseTool, payload: frozenset[str] | None) -> Parameters:
     """What the tool takes, as its schema says; the arguments that are injected may be the gate's to fill in, and no path leads to them."""
     if payload is None:
         return Parameters((), takes_any=True)
+    if takes_one_text(tool):
+        return Parameters((ONE_TEXT,), required=(ONE_TEXT,))
     schema = tool.tool_call_schema
     meant = _meant_by(tool, schema, payload)
     written = () if isinstance(tool.args_schema, dict) else getattr(tool.get_input_schema(), "model_fields", ())
@@ -105,7 +126,7 @@ def face_of(schema: Any, argument: str | None) -> Any:
 def injected_names(tool: BaseTool) -> frozenset[str]:
     """The arguments without a default that the framework puts in, other than the id of the call."""
     names = payload_names(tool)
-    if names is None:
+    if names is None or takes_one_text(tool):
         return frozenset()
     if isinstance(
         tool.args_schema, dict

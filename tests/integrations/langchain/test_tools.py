@@ -15,7 +15,15 @@ from langchain.tools import ToolRuntime
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, ToolException, tool
+from langchain_core.tools import (
+    BaseTool,
+    InjectedToolArg,
+    InjectedToolCallId,
+    StructuredTool,
+    Tool,
+    ToolException,
+    tool,
+)
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState
@@ -605,3 +613,18 @@ def test_two_spellings_are_told_apart_by_the_tools_own_model(tmp_path: Path) -> 
     assert "other arguments" in gated.invoke({"order": "881", "amount": "20"})
     assert gated.invoke({"order": "882", "amount": "20"}) == "refunded 2000"
     assert gated.invoke({"order": "882", "amount": 2000}) == "refunded 2000"
+
+
+def test_a_tool_of_one_text_is_gated_by_it(tmp_path: Path) -> None:
+    """A tool of the old kind has no schema; LangChain shows its one text to a model as `__arg1`, and that can name the request."""
+    cancel = Tool(name="cancel", description="Cancel an order.", func=lambda order: SENT.append(order) or "cancelled")
+    shown = convert_to_openai_tool(cancel)
+    del shown["function"]["parameters"]["properties"]["__arg1"]["title"]
+    made = protect_tools([cancel], {"tools": {"cancel": {"key": "__arg1"}}}, journal=str(tmp_path / "journal"))
+    (gated,) = made
+    assert convert_to_openai_tool(gated) == shown
+    call = {"name": "cancel", "args": {"__arg1": "881"}, "id": "call_1", "type": "tool_call"}
+    assert [gated.invoke("881"), gated.invoke({"__arg1": "881"}), gated.invoke(call).content] == ["cancelled"] * 3
+    assert gated.invoke("882") == "cancelled"
+    assert SENT == ["881", "882"]
+    assert asyncio.run(gated.ainvoke("883")) == "cancelled"

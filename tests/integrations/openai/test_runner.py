@@ -150,6 +150,9 @@ def test_pending_ledger_is_reconciled(where: str, client: OpenAI, tmp_path: Path
     with pytest.raises(ValueError, match="reconcile pending work"):
         run(client, again, [], resume=saved[-1])
     boundary = again.reconcile(saved[-1])
+    assert boundary["revision"] == saved[-1]["revision"] + 1, (
+        "whoever keeps checkpoints by it would take it for the old one"
+    )
     text = run(client, again, [], resume=boundary)
     (refund,) = service.refunds()
     assert refund["id"] in text
