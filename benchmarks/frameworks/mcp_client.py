@@ -6,7 +6,6 @@ Run as a program it is that server. The server dies in the refund, and its host 
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -93,6 +92,5 @@ def serve(job: Job) -> None:
 
 
 if __name__ == "__main__":
-    gc.disable()  # as in every worker
     log.mute()
     serve(Job.model_validate_json(sys.argv[1]))

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.harness.supervisor import Supervisor, WorkerError
 
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 WAITS_FOR_A_JOB = "benchmarks.suites.refund_agent.worker"
 EXITS_BY_ITSELF = "platform"
 
@@ -54,6 +55,12 @@ def test_restarts_are_bounded(supervisor: Supervisor) -> None:
         supervisor.start(WAITS_FOR_A_JOB)
     with pytest.raises(WorkerError, match="3 workers"):
         supervisor.start(WAITS_FOR_A_JOB)
+
+
+def test_a_worker_runs_python_as_its_user_does() -> None:
+    """No worker switches off the garbage collector: collections during imports cost most the arm that imports most, which is the gate's."""
+    workers = [path for path in BENCHMARKS.rglob("*.py") if "gc.disable" in path.read_text(encoding="utf-8")]
+    assert workers == []
 
 
 def test_no_process_is_left_behind() -> None:

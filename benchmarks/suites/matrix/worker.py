@@ -7,7 +7,6 @@ It ends with its input, and by alarm should its supervisor be gone. With `job.di
 
 from __future__ import annotations
 
-import gc
 import importlib
 import logging
 import os
@@ -29,7 +28,6 @@ MODULE = "benchmarks.suites.matrix.worker"
 def main() -> None:
     """Serve until the input ends."""
     live_with_supervisor()
-    gc.disable()  # a collection that happens to fall into one arm's start must not decide a comparison
     # The gate's log says what the table says; beside a progress display it would only be noise.
     logging.getLogger("interlock").setLevel(logging.CRITICAL)
     # Frameworks print what they like; the answers have a pipe of their own.

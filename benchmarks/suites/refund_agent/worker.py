@@ -7,7 +7,6 @@ It may be told to kill or to stop itself in the middle. `perform` is the same co
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 import traceback
@@ -66,8 +65,6 @@ def main() -> None:
     """Read the job, do it, answer."""
     live_with_supervisor()
     log.mute()
-    # As `timeit` does: a collection that happens to fall into one arm's start must not decide a comparison.
-    gc.disable()
     line = sys.stdin.readline()
     if not line:
         return

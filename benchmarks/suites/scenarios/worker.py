@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
 
@@ -20,7 +19,6 @@ def main() -> None:
     """Read the job, do it, answer."""
     live_with_supervisor()
     log.mute()
-    gc.disable()
     line = sys.stdin.readline()
     if line:
         print(perform(Job.model_validate_json(line)).model_dump_json(), flush=True)

@@ -7,7 +7,6 @@ worker's job (where it dies, what the clock says) comes back with the recovery.
 from __future__ import annotations
 
 import contextlib
-import gc
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +29,6 @@ def main() -> None:
     """Read the job, take part in its workflow, answer."""
     live_with_supervisor()
     log.mute()
-    # As `timeit` does: a collection that happens to fall into one arm's start must not decide a comparison.
-    gc.disable()
     line = sys.stdin.readline()
     if line:
         work(Job.model_validate_json(line))

@@ -33,8 +33,8 @@ class Engine(ABC):
                            makes the `Answer` of that by `arm.answer(decision, reported, attempts=..., engine_ids=...)`.
 
     Import `gated` only in a worker whose `job.arm` is "interlock": no other arm pays for the gate's import. A worker's main calls
-    `live_with_supervisor()`, `log.mute()` (of `benchmarks.harness`) and `gc.disable()`. A server of the engine's is run by
-    `benchmarks.harness.server.Server`, which ends it with the harness, however that ends.
+    `live_with_supervisor()` and `log.mute()` (of `benchmarks.harness`), and leaves Python otherwise as it is. A server of the
+    engine's is run by `benchmarks.harness.server.Server`, which ends it with the harness, however that ends.
 
     Details that every arm's answer may carry, if the engine can tell (`answer.details`): `attempts`, the engine's own count for the
     second step, which then stands in the cell instead of the number of worker processes; `engine_ids`, a flat object of the

@@ -6,7 +6,6 @@ worker 2:            decision.json -> carry out -> answer
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from pathlib import Path
@@ -41,8 +40,6 @@ def main() -> None:
     """Read the job, do what is left of it, answer."""
     live_with_supervisor()
     log.mute()
-    # As `timeit` does: a collection that happens to fall into one arm's start must not decide a comparison.
-    gc.disable()
     line = sys.stdin.readline()
     if line:
         print(work(Job.model_validate_json(line)).model_dump_json(), flush=True)

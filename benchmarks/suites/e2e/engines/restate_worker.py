@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import sys
 import time
@@ -36,8 +35,6 @@ def main() -> None:
     """Read the job, serve its workflow, answer."""
     live_with_supervisor()
     log.mute()
-    # As `timeit` does: a collection that happens to fall into one arm's start must not decide a comparison.
-    gc.disable()
     line = sys.stdin.readline()
     if line:
         told = json.loads(line)
