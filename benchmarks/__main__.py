@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness.progress import choose
 from benchmarks.harness.suite import CannotRun, Options, Suite
 from benchmarks.harness.terminal import show
-from benchmarks.report import write
+from benchmarks.report import replace, write
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -37,6 +38,7 @@ DEMO = "demo"
 AUDIT = "audit"
 SCENARIO = "scenario"
 CANNOT_RUN = 2
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,17 +83,25 @@ def run(suite: Suite, arguments: Sequence[str]) -> int:
     command = " ".join(["python -m benchmarks", suite.command or suite.name, *_without_out(arguments)])
     asked = Options(quick=options.quick, seed=options.seed, command=command, more=options)
     try:
+        _refuse_what_cannot_be_written(options.out)
         with choose() as progress:
             document = suite.run(asked, progress)
     except CannotRun as error:
         print(f"{suite.name}: {error}", file=sys.stderr)
         return CANNOT_RUN
+    except KeyboardInterrupt:
+        print(f"{suite.name}: interrupted; no result was written", file=sys.stderr)
+        return INTERRUPTED
     file = _target(document.name, options.out, whole=document.is_whole and not options.quick)
     content = document.to_json()
-    write(content, file)
-    for suffix, drawn in suite.pictures(content).items():
-        file.with_suffix(suffix).write_text(drawn, encoding="utf-8")
     show(content)
+    try:
+        write(content, file)
+        for suffix, drawn in suite.pictures(content).items():
+            replace(file.with_suffix(suffix), drawn)
+    except OSError as error:
+        print(f"{suite.name}: the result cannot be written to {file} ({error.strerror})", file=sys.stderr)
+        return CANNOT_RUN
     for failure in document.failures:
         print(f"NOT AS WANTED  {failure}")
     print(f"\n{document.sentence}  ({file.name} and {file.with_suffix('.md').name} in {_shown(file.parent)})")
@@ -104,6 +114,23 @@ def _target(name: str, out: Path | None, *, whole: bool) -> Path:
         # Only a whole run may replace what is committed.
         return (ROOT / "results" if whole else ROOT / ".scratch" / "results") / file
     return out if out.suffix == ".json" else out / file
+
+
+def _refuse_what_cannot_be_written(out: Path | None) -> None:
+    """A run may take an hour; it does not begin where its result cannot go.
+
+    Raises:
+        CannotRun: the directory cannot be made or written.
+    """
+    if out is None:
+        return
+    directory = out.parent if out.suffix == ".json" else out
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory) as probe:
+            probe.write(b" ")
+    except OSError as error:
+        raise CannotRun(f"--out {out}: nothing can be written there ({error.strerror})") from error
 
 
 def _shown(directory: Path) -> str:

@@ -2,7 +2,7 @@
 
 For each cell: the money, the counts and the objects as the service shows them now; whether the recorded answer is true of that; whether
 the verdict and "as wanted" follow; and its receipt, verified from the JSON alone and compared with the outcome. Exit code 0 only
-if every cell was audited and nothing disagrees.
+if every cell was audited and nothing disagrees. `--offline` asks no service: it checks what follows from the file alone.
 
     local   the service is started again on the ledger that the run kept (named in meta, or given by --service-dir)
     live    Stripe's test mode, with the key that the run had (STRIPE_API_KEY=sk_test_...)
@@ -13,13 +13,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import stripe
 
-from benchmarks.harness.document import load
+from benchmarks.harness.document import Verdict, load
 from benchmarks.harness.stripe_place import ROOT, StripePlace
 from benchmarks.harness.stripe_wire import Service
 from benchmarks.harness.suite import CannotRun
@@ -32,6 +32,7 @@ from interlock import Receipt
 LEDGER_FILE = "ledger.sqlite3"
 CANNOT_RUN = 2
 Json = Mapping[str, Any]
+Judge = Callable[[Json], Verdict]
 
 LANDED_KINDS = frozenset({"COMMITTED", "SETTLED", "AT_RISK", "REVERSED"})
 
@@ -41,10 +42,15 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks audit", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path, help="a result of a benchmark that talks to Stripe")
     parser.add_argument("--service-dir", type=Path, help="where the local run's ledger lies, if not where meta says")
+    parser.add_argument(
+        "--offline", action="store_true", help="ask no service: verdicts, as wanted and receipts, from the file alone"
+    )
     options = parser.parse_args(arguments)
     try:
-        document = load(options.results)
+        document = read(options.results)
         load_readers(document)
+        if options.offline:
+            return tell_offline(options.results.name, document)
         with open_recorded(document["meta"], options.service_dir) as place:
             findings, audited, skipped = audit(document, place)
     except CannotRun as error:
@@ -58,6 +64,66 @@ def main(arguments: Sequence[str]) -> int:
     verdict = "the service agrees with every one" if not findings else f"{len(findings)} disagreements"
     print(f"{options.results.name}: {audited} of {total} cells re-read from the {place.service} service; {verdict}.")
     return 0 if not findings and audited == total and total else 1
+
+
+def read(file: Path) -> dict[str, Any]:
+    """A result file.
+
+    Raises:
+        CannotRun: there is none, or it is something else.
+    """
+    try:
+        document = load(file)
+        if not isinstance(document["cells"], list) or not isinstance(document["meta"], dict):
+            raise ValueError("no cells")
+    except OSError as error:
+        raise CannotRun(f"{file} cannot be read ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CannotRun(f"{file} is not a result of `python -m benchmarks` (the .json file, not the page)") from error
+    return document
+
+
+def tell_offline(name: str, document: Json) -> int:
+    """Check each cell against itself, and say what disagrees; returns the exit code."""
+    judge = judge_of(document)
+    findings = [
+        f"cell {number} ({cell['row']}, {column_of(cell)}, {cell['crash']}): {what}"
+        for number, cell in enumerate(document["cells"])
+        for what in _check_itself(cell, None, judge)
+    ]
+    for finding in findings:
+        print(f"DISAGREES  {finding}")
+    verdict = "nothing disagrees" if not findings else f"{len(findings)} disagreements"
+    print(f"{name}: {len(document['cells'])} cells checked against themselves, no service was asked; {verdict}.")
+    return 0 if not findings and document["cells"] else 1
+
+
+def judge_of(document: Json) -> Judge | None:
+    """How a cell's verdict follows from its money, count and answers by the row; None where a suite's rows do not say that."""
+    name = str(document["name"])
+    if name == "matrix":
+        from benchmarks.suites.matrix import rows, suite
+
+        return lambda cell: suite.judge(
+            rows.BY_NAME[cell["row"]],
+            cell["money_minor"],
+            cell["refunds"],
+            str(cell["outcome"]).split("+"),
+            bool(cell["answer_true"]),
+        )
+    if name.startswith("e2e_"):
+        from benchmarks.suites.e2e import rows as crashes
+        from benchmarks.suites.e2e import suite as e2e
+
+        by_name = {row.name: row for row in crashes.ROWS}
+        return lambda cell: (
+            e2e.judge(
+                by_name[cell["row"]], cell["money_minor"], cell["refunds"], cell["outcome"], bool(cell["answer_true"])
+            )
+            if cell["is_played"]
+            else Verdict.UNKNOWN
+        )
+    return None
 
 
 def load_readers(document: Json) -> None:
@@ -80,7 +146,8 @@ def open_recorded(meta: Json, directory: Path | None) -> StripePlace:
         raise CannotRun("the result does not say where its local ledger lies; give it by --service-dir")
     if not (kept / LEDGER_FILE).is_file():
         raise CannotRun(
-            f"there is no ledger in {directory or meta['ledger']}; a local run can be audited where its ledger was kept"
+            f"there is no ledger in {directory or meta['ledger']}; a local run can be audited where its ledger was kept. "
+            "What follows from the file alone is checked by --offline"
         )
     return StripePlace(Service.LOCAL, directory=kept, run=run)
 
@@ -90,6 +157,7 @@ def audit(document: Json, place: StripePlace) -> tuple[list[str], int, dict[str,
     findings: list[str] = []
     skipped: dict[str, int] = {}
     audited = 0
+    judge = judge_of(document)
     for number, cell in enumerate(document["cells"]):
         reader = reader_of(cell)
         if reader is None or reader not in READERS:
@@ -99,7 +167,7 @@ def audit(document: Json, place: StripePlace) -> tuple[list[str], int, dict[str,
         audited += 1
         where = f"cell {number} ({cell['row']}, {column_of(cell)}, {cell['crash']})"
         try:
-            findings.extend([f"{where}: {what}" for what in check(cell, place, reader)])
+            findings.extend([f"{where}: {what}" for what in check(cell, place, reader, judge)])
         except stripe.InvalidRequestError as error:
             findings.append(f"{where}: the service does not know what it names: {error.user_message or error}")
         except KeyError as error:
@@ -107,7 +175,7 @@ def audit(document: Json, place: StripePlace) -> tuple[list[str], int, dict[str,
     return findings, audited, skipped
 
 
-def check(cell: Json, place: StripePlace, reader: str) -> Iterator[str]:
+def check(cell: Json, place: StripePlace, reader: str, judge: Judge | None = None) -> Iterator[str]:
     """What of one cell disagrees with the service or with itself."""
     told = READERS[reader](place, cell)
     for name, now in told.items():
@@ -116,6 +184,13 @@ def check(cell: Json, place: StripePlace, reader: str) -> Iterator[str]:
     own = _own(cell, told, place, reader) if reader == "refunds" or "ids" in told else None
     if own is not None:
         yield from _check_answer(cell, own)
+    yield from _check_itself(cell, own, judge)
+
+
+def _check_itself(cell: Json, own: Mapping[str, int] | None, judge: Judge | None) -> Iterator[str]:
+    """What of it needs no service."""
+    if judge is not None and (verdict := str(judge(cell))) != cell["verdict"]:
+        yield f"the verdict is recorded as {cell['verdict']}; by money, count and answers it is {verdict}"
     yield from _check_wanted(cell)
     yield from _check_receipt(cell, own)
 

@@ -37,10 +37,21 @@ def render(document: Mapping[str, Any]) -> str:
 def write(document: Mapping[str, Any], file: Path) -> Path:
     """Write the JSON to `file` and the page beside it; returns the page's path."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(dump(document), encoding="utf-8")
+    replace(file, dump(document))
     page = file.with_suffix(".md")
-    page.write_text(render(load(file)), encoding="utf-8")
+    replace(page, render(load(file)))
     return page
+
+
+def replace(file: Path, text: str) -> None:
+    """Write a file as a whole or, on a full disk, not at all: then what was there stays."""
+    fresh = file.with_name(f"{file.name}.new")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(file)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def money(minor: int) -> str:

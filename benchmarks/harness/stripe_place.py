@@ -21,7 +21,7 @@ import stripe
 
 from benchmarks.harness.stripe_wire import SETTLE_AFTER_S, Door, Service, connect, read_key
 from benchmarks.harness.suite import CannotRun
-from benchmarks.services.stripe import LocalStripe
+from benchmarks.services.stripe import LocalStripe, ServiceError
 
 ROOT = Path(__file__).resolve().parents[2]
 LEDGERS = Path(".scratch/ledgers")
@@ -50,7 +50,10 @@ class StripePlace:
 
     def __enter__(self) -> Self:
         if self._local is not None:
-            self._local.start()
+            try:
+                self._local.start()
+            except (ServiceError, OSError) as error:
+                raise CannotRun(f"the local service does not start on {self._local.directory}: {error}") from error
         self._client = self.client_of("")
         return self
 

@@ -19,6 +19,17 @@ class CannotRun(ValueError):
     """The command cannot run as it was asked to: a key, a package or a directory is missing. The message says what to do."""
 
 
+def how_many(text: str) -> int:
+    """A number of repetitions, or of whatever a run does: one at least. As `type=` of an argument.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none, or less.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What every suite may be told.

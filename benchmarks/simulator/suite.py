@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from benchmarks.harness import meta
 from benchmarks.harness.document import Cell, Document, Measure, Report, Table, Verdict, Wanted
 from benchmarks.harness.progress import Progress
-from benchmarks.harness.suite import Options, Suite
+from benchmarks.harness.suite import Options, Suite, how_many
 from benchmarks.simulator.invariant import RULES
 from benchmarks.simulator.scenario import TIERS, Scenario, named, searched, wild
 from benchmarks.simulator.search import Tally, actions_of, exhaust, replay, shrink, text_of, wander, world_of
@@ -249,9 +249,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tier", action="append", choices=tuple(TIERS), help="only this one; may be given several times"
     )
-    parser.add_argument("--depth", type=int, help="search no way further than so many actions")
-    parser.add_argument("--states", type=int, help="stop each search after so many states")
-    parser.add_argument("--walks", type=int, help="random runs of each scenario")
+    parser.add_argument("--depth", type=how_many, help="search no way further than so many actions")
+    parser.add_argument("--states", type=how_many, help="stop each search after so many states")
+    parser.add_argument("--walks", type=how_many, help="random runs of each scenario")
     parser.add_argument("--replay", metavar="SCENARIO=DECISIONS", help="go one way again, as a finding printed it")
 
 

@@ -26,7 +26,7 @@ from benchmarks.harness import meta, stripe_place
 from benchmarks.harness.document import Cell, Document, Measure, Report, Verdict, Wanted
 from benchmarks.harness.progress import Progress
 from benchmarks.harness.stripe_place import StripePlace, money_of
-from benchmarks.harness.suite import Options, Suite
+from benchmarks.harness.suite import Options, Suite, how_many
 from benchmarks.suites.refund_agent.answer import Answer, claim_of, is_true, judge
 from benchmarks.suites.refund_agent.arms import GATE, Column
 from benchmarks.suites.refund_agent.case import APPROVED_MINOR
@@ -245,8 +245,8 @@ def _report() -> Report:
             "Spread: from the tenth to the ninetieth percentile. Each ratio is the median over pairs of runs that followed each other.",
             "Where the request had not left (crash_before_send) at tier 2, the gate's time holds its declared pause; the hand check "
             "trusts an absent at once, and pays twice when a request lands late (see the refund agent, late_landing).",
-            "Both workers read their job through pydantic, as agents do, keep their record in SQLite with full synchronisation, and "
-            "do not collect garbage while they are timed. Only the gate's worker imports the gate.",
+            "Both workers read their job through pydantic, as agents do, and keep their record in SQLite with full synchronisation. "
+            "Only the gate's worker imports the gate.",
             "The stopped sender is stopped with SIGSTOP while the service holds its request, another worker asks twice, the second "
             "time after more than every declared timeout, and SIGCONT lets the first one go on.",
             "At tier 3 a stopped sender whose answer is lost may end AMBIGUOUS; the money is still one refund.",
@@ -256,7 +256,7 @@ def _report() -> Report:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this suite alone."""
-    parser.add_argument("--repetitions", type=int, help=f"of each crash and arm; default {REPETITIONS}")
+    parser.add_argument("--repetitions", type=how_many, help=f"of each crash and arm; default {REPETITIONS}")
     stripe_place.add_arguments(parser)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -60,6 +61,41 @@ def test_the_recorded_command_is_without_the_place_of_its_output(tmp_path: Path)
     command.run(suite(2000), ["--seed", "3", "--out", str(tmp_path)])
     content = json.loads((tmp_path / "sample.json").read_text(encoding="utf-8"))
     assert content["meta"]["command"] == "python -m benchmarks sample --seed 3"
+
+
+def test_a_full_disk_leaves_the_result_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A result that cannot be written whole does not take the place of the old one; the command says so, and what it would have said."""
+    command.run(suite(2000), ["--out", str(tmp_path)])
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    def full(file: Path, text: str, **more: object) -> int:
+        file.write_bytes(text[:10].encode())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert command.run(suite(4000), ["--out", str(tmp_path)]) == command.CANNOT_RUN
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_a_run_does_not_begin_where_its_result_cannot_go(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is played it is tried whether something can be written there."""
+    assert command.run(suite(2000), ["--out", "/proc/no/such"]) == command.CANNOT_RUN
+    told = capsys.readouterr()
+    assert "--out /proc/no/such" in told.err
+    assert "to run" not in told.err
+
+
+def test_an_interrupt_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C ends with a line and its own code, not with a trace."""
+
+    def stopped(options: Options, progress: Progress) -> Document:
+        raise KeyboardInterrupt
+
+    assert command.run(Suite(name="sample", run=stopped), ["--out", str(tmp_path)]) == command.INTERRUPTED
+    assert "interrupted" in capsys.readouterr().err
 
 
 def test_progress_is_plain_where_there_is_no_terminal() -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -183,14 +184,16 @@ def test_the_verdict_needs_money_count_and_a_true_answer(
     assert judge(BY_NAME["crash_after_commit"], money_minor, count, status, true) is verdict
 
 
+def batched(arms: list[str]) -> list[list[str]]:
+    """Three by three: the repetitions of a row."""
+    return [arms[at : at + 3] for at in range(0, len(arms), 3)]
+
+
 def test_arms_take_turns_and_only_the_gate_plays_the_row_without_a_lookup() -> None:
-    """Every repetition plays each row with every arm in turn, the first arm changing; one row is the gate's alone."""
-    plan = list(planned(3))
-    assert [arm for row, arm, repetition in plan if row.name == "crash_after_commit"][::3] == [
-        "no_check",
-        "hand_check",
-        "interlock",
-    ]
+    """Every repetition plays each row with every arm, in all orders alike; one row is the gate's alone."""
+    plan = list(planned(6))
+    arms = [arm for row, arm, _ in plan if row.name == "crash_after_commit"]
+    assert sorted(map(tuple, batched(arms))) == sorted(permutations(("no_check", "hand_check", "interlock")))
     assert {arm for row, arm, _ in plan if row.name == "no_lookup_after_24h"} == {"interlock"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import re
@@ -23,15 +24,16 @@ from benchmarks.harness.suite import CannotRun
 from benchmarks.harness.supervisor import Supervisor, Worker
 from benchmarks.report import render
 from benchmarks.suites.matrix import arms, worker
-from benchmarks.suites.matrix.case import ARMS, Answer, Job
+from benchmarks.suites.matrix.case import ARMS, TOOL, Answer, Job
 from benchmarks.suites.matrix.estimate import Estimate
 from benchmarks.suites.matrix.framework import Framework, frameworks
-from benchmarks.suites.matrix.kept import Kept
+from benchmarks.suites.matrix.kept import Kept, alone
 from benchmarks.suites.matrix.page import findings, measures, report
 from benchmarks.suites.matrix.picture import draw
 from benchmarks.suites.matrix.rows import BY_NAME, ROWS
 from benchmarks.suites.matrix.stage import Stage
 from benchmarks.suites.matrix.suite import SUITE, cell_from, is_whole, judge, planned, readable, rows_of
+from interlock import Interlock
 
 ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -110,14 +112,38 @@ def test_a_cell_of_ours_that_does_not_hold_fails_the_command() -> None:
     """One violated interlock cell, or one slow median, and the document does not hold; the others' cells decide nothing."""
     assert content(everything(hand_refund__default=LOST, shared_cap__hand_check=LOST))["holds"]
     assert not content(everything(hand_refund__interlock=LOST))["holds"]
+    crashes = [row.name for row in ROWS if row.has_crash]
     three = [
-        cell(row, arm, settle_s=2.0 if arm == "interlock" else 1.0)
-        for row in ("lost_reply", "unrelated_refund")
+        cell(row, arm, settle_s=2.0 if arm == "interlock" else 1.0) for row in crashes for arm in ARMS for _ in range(3)
+    ]
+    failed = [one.name for one in measures(three, KNOWN) if one.holds is False]
+    assert failed == ["one: crash to settled over all rows, interlock to hand_check, ratio of the medians"]
+
+
+def test_a_row_in_which_the_gate_is_slower_is_judged_with_the_others() -> None:
+    """Where the gate waits before it says no, its time counts as it does in `e2e`."""
+    slow = ("hand_refund", "approval_revoked", "unrelated_refund")
+    cells = [
+        cell(row.name, arm, settle_s=1.5 if arm == "interlock" and row.name in slow else 1.0)
+        for row in ROWS
+        if row.has_crash
         for arm in ARMS
         for _ in range(3)
     ]
-    failed = [one.name for one in measures(three, KNOWN) if one.holds is False]
-    assert failed == ["one: crash to settled where the refund stands, interlock to hand_check, ratio of the medians"]
+    ratios = {one.name.split(", ")[0]: one.holds for one in measures(cells, KNOWN) if one.unit == "ratio"}
+    assert ratios == {
+        "one: crash to settled over all rows": False,
+        "one: crash to settled where the refund stands": None,
+        "one: crash to settled where it must not be sent": None,
+    }
+
+
+def test_the_lines_of_the_arms_that_ran_are_told() -> None:
+    """The lines of the examples, which are another shop's, do not stand alone: beside them those of what was played and is printed."""
+    told = next(one for one in findings(everything(), KNOWN) if one.startswith("Lines of the arms as they ran"))
+    printed = {one.title: one.lines for one in report(everything(), KNOWN, {}).listings}
+    assert f"hand_check {printed['The hand check']}, and {printed['Its lock']} of its lock" in told
+    assert f"{printed['Interlock, where a framework takes a declared effect']} with the ready-made" in told
 
 
 @pytest.mark.parametrize(
@@ -141,13 +167,25 @@ def test_a_cell_is_judged_by_the_services_list(
 
 
 def test_arms_take_turns_and_impossible_rows_are_left_out() -> None:
-    """In one run the arms of a row follow each other, another one first in each repetition; a row that cannot exist is not planned."""
+    """In one run the arms of a row follow each other, in another order in each repetition; a row that cannot exist is not planned."""
     one = framework("one", impossible={"shared_cap": "it has one case"})
     plan = list(planned([one], ROWS, ARMS, 2))
     assert len(plan) == 2 * (len(ROWS) - 1) * len(ARMS)
     assert [arm for _, row, arm, repetition in plan if (row, repetition) == ("lost_reply", 0)] == list(ARMS)
-    assert next(arm for _, row, arm, repetition in plan if (row, repetition) == ("lost_reply", 1)) == ARMS[1]
     assert not any(row == "shared_cap" for _, row, _, _ in plan)
+
+
+def test_no_arm_follows_another_more_often() -> None:
+    """Over six repetitions each arm is in each place as often, and before each other one as often as after it."""
+    plan = list(planned([framework("one")], rows_of(["lost_reply"]), ARMS, 6))
+    orders = [[arm for _, _, arm, repetition in plan if repetition == number] for number in range(6)]
+    assert all(sum(order[place] == arm for order in orders) == 2 for place in range(3) for arm in ARMS)
+    assert all(
+        sum(order.index(one) < order.index(other) for order in orders) == 3
+        for one in ARMS
+        for other in ARMS
+        if one != other
+    )
 
 
 def test_one_name_stands_for_both_ways_to_resume_twice() -> None:
@@ -183,6 +221,44 @@ def test_cells_of_another_service_are_refused(tmp_path: Path) -> None:
         Kept(tmp_path / "other")
     assert Kept(kept.file, fresh=True, service="live").cells == []
     assert (tmp_path / "cells.before.jsonl").exists()
+
+
+def test_a_full_disk_is_told_and_costs_the_cell_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be kept ends the run with what to do; the half-written line is dropped by the next one."""
+    kept = Kept(tmp_path / "cells.jsonl")
+    kept.begin({"run": "run-1", "service": "local"})
+    kept.add(cell("lost_reply", "default").to_json())
+
+    def full(_: int) -> None:
+        with kept.file.open("r+b") as out:
+            out.truncate(kept.file.stat().st_size - 20)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(CannotRun, match=r"No space left on device.*goes on from there"):
+            kept.add(cell("hand_refund", "default").to_json())
+    assert [one["row"] for one in Kept(kept.file).cells] == ["lost_reply"]
+
+
+def test_two_runs_do_not_work_on_the_same_cells(tmp_path: Path) -> None:
+    """The second one is refused before it reads or plays; what cannot be a file of cells is refused, too."""
+    file = tmp_path / "cells.jsonl"
+    with alone(file):
+        assert command.run(SUITE, ["--framework", "plain", "--cells", str(file)]) == command.CANNOT_RUN
+        with pytest.raises(CannotRun, match="another run is at work"), alone(file):
+            pass
+    with alone(file):
+        pass
+    assert command.run(SUITE, ["--framework", "plain", "--cells", str(tmp_path)]) == command.CANNOT_RUN
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "some", "1.5"])
+def test_a_number_of_repetitions_is_one_at_least(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """None is not taken for the default, and less than none not for nothing to do."""
+    with pytest.raises(SystemExit):
+        command.run(SUITE, ["--reps", wrong])
+    assert "not a whole number from 1 on" in capsys.readouterr().err
 
 
 def test_a_part_is_not_whole() -> None:
@@ -410,6 +486,24 @@ def test_a_gated_answer_that_is_not_there_claims_nothing(tmp_path: Path) -> None
     assert arms.answer_of(job(tmp_path, "interlock"), "").status == "UNCLEAR"
 
 
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        ("", "UNCLEAR"),
+        ("Done.", "UNCLEAR"),
+        ("Refused: it is not permitted. Calling again will not help until a person allows it.", "REFUSED:lease"),
+        ({"error": "the tool failed"}, "UNCLEAR"),
+    ],
+)
+def test_a_refusal_counts_only_if_the_run_was_told_of_it(tmp_path: Path, told: Any, status: str) -> None:
+    """What the journal knows is no answer: a wrapper that swallows the refusal, or tells another sentence, claims nothing."""
+    one = job(tmp_path, "interlock")
+    with Interlock(one.journal) as gate:
+        refund = gate.effect(key=lambda order: f"refund:{order}", allowed=lambda: False, name=TOOL)(lambda order: None)
+        assert str(refund(one.case)) == "REFUSED:lease"
+    assert arms.answer_of(one, told).status == status
+
+
 def job(directory: Path, arm: str) -> Job:
     """A job as a worker gets it."""
     return Job.model_validate(
@@ -442,7 +536,7 @@ def test_the_picture_shows_every_cell_in_both_schemes() -> None:
 def test_the_picture_shows_how_often_it_did_not_hold() -> None:
     """Repetitions that differ are not averaged away: from least to most, and in how many it was not held."""
     cells = [*everything(), cell("lost_reply", "default", verdict=Verdict.VIOLATED, money_minor=4000, repetition=1)]
-    assert "✗ $20 to $40 (1/2)" in draw(content(cells))
+    assert "✗ $20-$40 1/2" in draw(content(cells))
 
 
 def test_the_page_prints_the_hand_check_and_the_picture() -> None:

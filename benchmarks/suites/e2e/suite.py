@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import permutations
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from benchmarks.harness import meta, stripe_place
 from benchmarks.harness.document import Cell, Document, Verdict, Wanted
 from benchmarks.harness.progress import Progress
 from benchmarks.harness.stripe_place import StripePlace, money_of
-from benchmarks.harness.suite import Options, Suite
+from benchmarks.harness.suite import Options, Suite, how_many
 from benchmarks.suites.e2e import engines
 from benchmarks.suites.e2e.case import (
     APPROVED_MINOR,
@@ -80,12 +81,11 @@ def run(options: Options, progress: Progress) -> Document:
 
 
 def planned(repetitions: int) -> Iterator[tuple[Row, str, int]]:
-    """Every cell in the order it runs: in each row the arms take turns, and who goes first changes with the repetition."""
+    """Every cell in the order it runs: in each row the arms follow each other, in another order in each repetition."""
+    orders = list(permutations(ALL_ARMS))
     for repetition in range(repetitions):
-        turn = repetition % len(ALL_ARMS)
-        arms = (*ALL_ARMS[turn:], *ALL_ARMS[:turn])
         for row in ROWS:
-            for arm in arms:
+            for arm in orders[repetition % len(orders)]:
                 if arm in row.arms:
                     yield row, arm, repetition
 
@@ -195,7 +195,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model", choices=CHOICES, default="scripted", help="who decides; a vendor's needs its API key"
     )
     parser.add_argument("--model-name", help="which of the vendor's models")
-    parser.add_argument("--reps", type=int, help=f"repetitions of each cell; default {REPETITIONS}")
+    parser.add_argument("--reps", type=how_many, help=f"repetitions of each cell; default {REPETITIONS}")
     parser.add_argument(
         "--row", action="append", choices=[row.name for row in ROWS], help="play this row only; may be repeated"
     )

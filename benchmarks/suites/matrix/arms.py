@@ -217,14 +217,15 @@ def _gated(job: Job, told: Any) -> Answer:
     last = history.entries[-1] if history.entries else None
     parsed = _parsed(told)
     refund = _refund_in(parsed)
+    text = str(parsed.get("message") or "") if isinstance(parsed, Mapping) else str(told)
     status = str(parsed.get("status") or "") if isinstance(parsed, Mapping) else ""
     if not status or status.islower():
         # The wrapper told it in its framework's own form: a value, or a sentence.
-        status = _status_of(last) if refund is None else "COMMITTED"
+        status = _status_of(last, text) if refund is None else "COMMITTED"
     return Answer(
         status=status,
         refund=refund,
-        text=str(parsed.get("message") or "") if isinstance(parsed, Mapping) else str(told),
+        text=text,
         details={
             "effect_id": history.effect_id,
             "journal": "" if last is None else str(last.kind),
@@ -234,12 +235,15 @@ def _gated(job: Job, told: Any) -> Answer:
     )
 
 
-def _status_of(last: Any) -> str:
-    """The code of a journal's last entry for an answer that is a sentence: it claims what the journal says, if that is no landing."""
+def _status_of(last: Any, told: str) -> str:
+    """The code of a journal's last entry, if that is no landing and the sentence that the run was told is the gate's own for it."""
+    from interlock import Outcome, Status
+
     if last is None or str(last.kind) not in ("REFUSED", "FAILED", "AMBIGUOUS"):
         return "UNCLEAR"
-    reason = last.data.get("reason")
-    return f"{last.kind}:{reason}" if reason else str(last.kind)
+    recorded = Outcome(Status(str(last.kind)), TOOL, "", "", reason=str(last.data.get("reason") or ""))
+    first, _, _ = recorded.for_model.partition(". ")
+    return str(recorded) if first in told else "UNCLEAR"
 
 
 def effect_id_of(job: Job) -> str:

@@ -8,9 +8,11 @@ Owns that file. A last line that a dying harness left half-written is dropped.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,30 @@ def place_of(cell: Mapping[str, Any]) -> Place:
     return str(cell["framework"]), str(cell["row"]), str(cell["arm"]), int(cell["repetition"])
 
 
+@contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """Let no other run work on this file of cells meanwhile; one that dies lets go of it.
+
+    Raises:
+        CannotRun: another one does, or the file cannot be one of cells.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = file.with_suffix(".lock").open("a")
+    except OSError as error:
+        raise CannotRun(
+            f"the finished cells cannot be kept in {file} ({error.strerror}); name a file with --cells"
+        ) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise CannotRun(
+                f"another run is at work on {file}; wait for it, or name another file with --cells"
+            ) from error
+        yield
+
+
 class Kept:
     """The file of one set of cells.
 
@@ -37,7 +63,7 @@ class Kept:
         CannotRun: the file is not one, or of the other service.
 
     **Durable when** `add` returns: the cell.
-    **If the process dies** meanwhile: the half-written line is dropped, and that cell is played again.
+    **If the process dies** meanwhile, or the disk is full: the half-written line is dropped, and that cell is played again.
     """
 
     def __init__(self, file: Path, *, fresh: bool = False, service: str = "local") -> None:
@@ -48,7 +74,10 @@ class Kept:
         self.head: dict[str, Any] = {}
         self._cells: dict[Place, dict[str, Any]] = {}
         if file.exists():
-            self._read(service)
+            try:
+                self._read(service)
+            except OSError as error:
+                raise CannotRun(f"{file} cannot be read ({error.strerror}); name another file with --cells") from error
 
     @property
     def cells(self) -> list[dict[str, Any]]:
@@ -71,10 +100,15 @@ class Kept:
         self._cells[place_of(cell)] = dict(cell)
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        with self.file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(line, ensure_ascii=False) + "\n")
-            out.flush()
-            os.fsync(out.fileno())
+        try:
+            with self.file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(line, ensure_ascii=False) + "\n")
+                out.flush()
+                os.fsync(out.fileno())
+        except OSError as error:
+            raise CannotRun(
+                f"{self.file} cannot be written ({error.strerror}). What is finished is kept; the same command goes on from there."
+            ) from error
 
     def _read(self, service: str) -> None:
         whole, _, torn = self.file.read_bytes().rpartition(b"\n")

@@ -16,7 +16,10 @@ from benchmarks.suites.matrix.case import ARMS
 from benchmarks.suites.matrix.rows import BY_NAME, STANDING, STOPPED
 
 LINE, HEAD, PAD = 22, 74, 12
-NAME_W, ARM_W, CELL_W, BAR_W, LINES_W = 170, 86, 86, 128, 50
+NAME_W, ARM_W, CELL_W, BAR_W, LINES_W = 184, 86, 92, 128, 50
+FITS = 8
+"""So many characters stand in a cell at their full size; more are drawn smaller."""
+
 HEADINGS = {
     "lost_reply": ("lost", "reply"),
     "hand_refund": ("hand", "refund"),
@@ -29,9 +32,15 @@ HEADINGS = {
 TIMES = {"refund stands": STANDING, "must not be sent": STOPPED}
 SIGNS = {"held": "✓", "violated": "✗", "unknown": "?"}
 
+FOOT = (
+    "✓ held in every repetition; ✗ violated (1/5: not held in one of five): too much or too little money, or an answer that the service "
+    "contradicts; ? nobody can tell.",
+    "Money: what was refunded where $20 were approved. Times: medians. User lines: of the examples, which are written for a smaller shop.",
+)
+
 STYLE = """
 text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#1f2328}
-.dim{fill:#59636e}.b{font-weight:600}.small{font-size:11px}.mid{text-anchor:middle}.end{text-anchor:end}
+.dim{fill:#59636e}.b{font-weight:600}.small{font-size:11px}.tiny{font-size:10.5px}.mid{text-anchor:middle}.end{text-anchor:end}
 .page{fill:#ffffff}.rule{stroke:#d1d9e0}
 .held{fill:#dafbe1}.violated{fill:#ffd8d3}.unknown{fill:#fff1c2}.none{fill:#f0f2f4}
 .bar-default{fill:#8c959f}.bar-hand_check{fill:#bf8700}.bar-interlock{fill:#0969da}
@@ -51,7 +60,7 @@ def draw(content: Mapping[str, Any]) -> str:
     left = PAD + NAME_W + ARM_W
     bars = left + CELL_W * len(BY_NAME) + 16
     ends = bars + BAR_W * len(TIMES) + LINES_W
-    width, height = ends + 2 * PAD, HEAD + len(names) * (LINE * len(ARMS) + 10) + 46
+    width, height = ends + 2 * PAD, HEAD + len(names) * (LINE * len(ARMS) + 10) + 62
     medians = {
         (name, arm, rows): _median(cells, name, arm, rows) for name in names for arm in ARMS for rows in TIMES.values()
     }
@@ -90,16 +99,8 @@ def draw(content: Mapping[str, Any]) -> str:
                 out.extend(_bar(bars + BAR_W * number, y, arm, medians[name, arm, rows], most))
             if (name, arm) in lines:
                 out.append(_text(ends, y + 15, str(lines[name, arm]), "end"))
-    foot = height - 16
-    out.append(
-        _text(
-            PAD,
-            foot,
-            "✓ held in every repetition; ✗ violated in some: too much or too little money, or an answer that the service contradicts; "
-            "? nobody can tell. Money: what was refunded where $20 were approved. Times: medians.",
-            "dim small",
-        )
-    )
+    for line, told in enumerate(FOOT):
+        out.append(_text(PAD, height - 32 + 16 * line, told, "dim small"))
     return "\n".join([*out, "</svg>", ""])
 
 
@@ -109,7 +110,8 @@ def _cell(x: int, y: int, own: Sequence[Mapping[str, Any]]) -> list[str]:
         f'<rect class="{verdict or "none"}" x="{x + 2}" y="{y + 1}" width="{CELL_W - 4}" height="{LINE - 2}" rx="3"/>'
     ]
     if verdict:
-        drawn.append(_text(x + CELL_W // 2, y + 15, f"{SIGNS[verdict]} {_money(own)}", "mid"))
+        told = f"{SIGNS[verdict]} {_money(own)}"
+        drawn.append(_text(x + CELL_W // 2, y + 15, told, "mid" if len(told) <= FITS else "mid tiny"))
     return drawn
 
 
@@ -123,8 +125,8 @@ def _money(own: Sequence[Mapping[str, Any]]) -> str:
     """What was refunded; where repetitions differ, from least to most, and in how many the worst came."""
     amounts = sorted({int(cell["money_minor"]) for cell in own})
     bad = sum(cell["verdict"] != "held" for cell in own)
-    told = " to ".join(f"${amount // 100}" for amount in dict.fromkeys((amounts[0], amounts[-1])))
-    return f"{told} ({bad}/{len(own)})" if 0 < bad < len(own) else told
+    told = "-".join(f"${amount // 100}" for amount in dict.fromkeys((amounts[0], amounts[-1])))
+    return f"{told} {bad}/{len(own)}" if 0 < bad < len(own) else told
 
 
 def _bar(x: int, y: int, arm: str, median: float | None, most: float) -> list[str]:

@@ -14,6 +14,7 @@ import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import permutations
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,12 +23,12 @@ from benchmarks.harness.document import Cell, Document, Verdict, Wanted
 from benchmarks.harness.progress import Progress
 from benchmarks.harness.stripe_place import ROOT, StripePlace, money_of
 from benchmarks.harness.stripe_wire import SETTLE_AFTER_S, Service
-from benchmarks.harness.suite import CannotRun, Options, Suite
+from benchmarks.harness.suite import CannotRun, Options, Suite, how_many
 from benchmarks.suites.matrix.arms import APPROVAL
 from benchmarks.suites.matrix.case import AMOUNT_MINOR, ARMS, Answer, ArmName
 from benchmarks.suites.matrix.estimate import Estimate
 from benchmarks.suites.matrix.framework import Framework, frameworks, open_beside
-from benchmarks.suites.matrix.kept import Kept, place_of
+from benchmarks.suites.matrix.kept import Kept, alone, place_of
 from benchmarks.suites.matrix.page import measures, report
 from benchmarks.suites.matrix.picture import draw
 from benchmarks.suites.matrix.rows import BY_NAME, GROUPS, ROWS, Row
@@ -48,7 +49,9 @@ def run(options: Options, progress: Progress) -> Document:
     repetitions: int = more.reps or (QUICK_REPETITIONS if options.quick else REPETITIONS)
     known = frameworks()
     # A quick run stays quick: one framework, unless others are named.
-    chosen = [known[name] for name in (more.framework or ([QUICK_FRAMEWORK] if options.quick else known))]
+    names = more.framework or ([QUICK_FRAMEWORK] if options.quick else known)
+    chosen = [known[name] for name in dict.fromkeys(names)]
+    arms = [arm for arm in ARMS if arm in (more.arm or ARMS)]
     skipped = {one.name: why for one in known.values() if (why := one.why_not)}
     if more.framework and (missing := [one for one in chosen if one.name in skipped]):
         raise CannotRun("; ".join(f"{one.name}: {skipped[one.name]}" for one in missing))
@@ -56,10 +59,11 @@ def run(options: Options, progress: Progress) -> Document:
     file = more.cells or (
         Path(tempfile.mkdtemp(prefix="matrix-")) / "cells.jsonl" if options.quick else _default_file(more.stripe)
     )
-    kept = Kept(file, fresh=more.fresh, service=more.stripe)
-    plan = [one for one in planned(chosen, rows_of(more.row), more.arm or ARMS, repetitions) if not kept.has(one)]
-    if plan:
-        play_all(plan, known, kept, more, progress)
+    with alone(file):
+        kept = Kept(file, fresh=more.fresh, service=more.stripe)
+        plan = [one for one in planned(chosen, rows_of(more.row), arms, repetitions) if not kept.has(one)]
+        if plan:
+            play_all(plan, known, kept, more, progress)
     told = dict(kept.head)
     told.pop("started", None)
     cells = [cell_from(one) for one in ordered(kept.cells, known) if one["framework"] in known]
@@ -246,14 +250,18 @@ def _verified(answer: Answer) -> bool | None:
 def planned(
     chosen: Sequence[Framework], rows: Sequence[Row], arms: Sequence[str], repetitions: int
 ) -> Iterator[tuple[str, str, str, int]]:
-    """Every cell in the order it runs: in each row the arms take turns, and who goes first changes with the repetition."""
+    """Every cell in the order it runs: in each row the arms follow each other, in another order in each repetition.
+
+    Over six repetitions of three arms each stands in each place twice, and goes before each other one three times.
+    """
+    orders = list(permutations(arms))
     for repetition in range(repetitions):
-        turn = repetition % len(arms)
+        order = orders[repetition % len(orders)]
         for framework in chosen:
             for row in rows:
                 if row.name in framework.impossible:
                     continue
-                for arm in (*arms[turn:], *arms[:turn]):
+                for arm in order:
                     yield framework.name, row.name, arm, repetition
 
 
@@ -318,7 +326,7 @@ def _versions(cells: Iterable[Cell], known: Mapping[str, Framework]) -> dict[str
 
 
 def source_of(framework: Framework) -> str:
-    """A fingerprint of the code that decides a cell: the gate, the wrappers, the arms, and the framework's own file."""
+    """A fingerprint of the code that decides a cell: the gate, the wrappers, the arms, the harness, and the framework's own files."""
     if not _GATE:
         _GATE.append(
             _fingerprint(
@@ -326,10 +334,12 @@ def source_of(framework: Framework) -> str:
                     *(ROOT / "interlock").rglob("*.py"),
                     *(ROOT / "integrations").rglob("*.py"),
                     *Path(__file__).parent.glob("*.py"),
+                    *(ROOT / "benchmarks" / "harness").glob("*.py"),
                 ]
             )
         )
-    own = _fingerprint([ROOT / "benchmarks" / "frameworks" / f"{framework.name}.py"])
+    named = (ROOT / "benchmarks" / "frameworks" / f"{prefix}{framework.name}.py" for prefix in ("", "_"))
+    own = _fingerprint(file for file in named if file.exists())
     return f"{_GATE[0]}-{own}"
 
 
@@ -362,7 +372,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--framework", action="append", choices=list(frameworks()), help="only this one; repeatable")
     parser.add_argument("--arm", action="append", choices=ARMS, help="only this arm; repeatable")
     parser.add_argument("--row", action="append", choices=[*BY_NAME, *GROUPS], help="only this row; repeatable")
-    parser.add_argument("--reps", type=int, help=f"repetitions of each cell; default {REPETITIONS}")
+    parser.add_argument("--reps", type=how_many, help=f"repetitions of each cell; default {REPETITIONS}")
     parser.add_argument(
         "--cells", type=Path, help="the file of finished cells; default one for each service in .scratch/"
     )

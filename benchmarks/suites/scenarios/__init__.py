@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.harness import stripe_place
 from benchmarks.harness.document import Document
 from benchmarks.harness.progress import Progress
-from benchmarks.harness.suite import Options, Suite
+from benchmarks.harness.suite import Options, Suite, how_many
 
 SCENARIOS = {
     "shared_cap": "two approvals of $20 race one cap of $30",
@@ -42,7 +42,7 @@ def suite_of(name: str) -> Suite:
         return document
 
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--reps", type=int, help="repetitions of each cell")
+        parser.add_argument("--reps", type=how_many, help="repetitions of each cell")
         stripe_place.add_arguments(parser)
         if hasattr(module, "add_arguments"):
             module.add_arguments(parser)

@@ -27,7 +27,7 @@ from benchmarks.harness.document import Cell, Document, Listing, Measure, Report
 from benchmarks.harness.listing import cut
 from benchmarks.harness.stripe_place import StripePlace, money_of
 from benchmarks.harness.stripe_wire import Death
-from benchmarks.harness.suite import Options
+from benchmarks.harness.suite import Options, how_many
 from benchmarks.harness.supervisor import Supervisor, Worker
 from benchmarks.suites.refund_agent.answer import Claim, claim_of, is_true
 from benchmarks.suites.scenarios.shared_cap_worker import APPROVAL, ARMS, MODULE
@@ -260,7 +260,7 @@ def _listing(function: str) -> Listing:
 def main() -> int:
     """Run it on its own: `python -m benchmarks.suites.scenarios.shared_cap [--reps N] [--out FILE]`."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--reps", type=int, default=QUICK_REPETITIONS)
+    parser.add_argument("--reps", type=how_many, default=QUICK_REPETITIONS)
     parser.add_argument("--out", type=Path)
     stripe_place.add_arguments(parser)
     more = parser.parse_args()
