@@ -292,6 +292,34 @@ def test_time_out_of_the_framework_is_no_correction(place: Place) -> None:
     guard.close()
 
 
+def test_hook_that_turns_a_call_down_before_the_tool(place: Place) -> None:
+    """A hook asks for a correction before the tool is reached, over an error of its own: nothing was sent, and the next call lands."""
+
+    class Guard(AbstractCapability[Any]):
+        turned_down = False
+
+        async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+            if call.tool_name == "create_refund" and not self.turned_down:
+                self.turned_down = True
+                try:
+                    {}["limit"]
+                except KeyError as error:
+                    raise ModelRetry("ask a person first") from error
+            return args
+
+    guard, tools = guarded(place, place.functions["create_refund"], lookup=None)
+    agent = Agent(
+        model([refund_call()], [refund_call("call_2")]),
+        tools=[Tool(tool, max_retries=3) for tool in tools],
+        capabilities=[Guard(), guard],
+    )
+    told = answers(run(agent, "refund it"))
+    assert "ask a person first" in told[0]
+    assert place.service.refunds()[0]["id"] in told[1]
+    assert place.service.arrivals("881") == 1
+    guard.close()
+
+
 def test_hook_that_dislikes_the_result_does_not_undo_it(place: Place) -> None:
     """A hook after the tool asks for a retry: the refund stands, is not made again, and what the hook held back is not told."""
 
