@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -243,6 +244,52 @@ def test_malformed_pending_call_is_told_and_a_declined_one_is_not_made(tmp_path:
     with pytest.raises(BadInput, match="a pending computer_call cannot be settled"):
         functions_.reconcile(pending({"type": "computer_call", "call_id": "call_9"}))
     functions_.close()
+
+
+class order_total(BaseModel):
+    """Look at what was refunded."""
+
+    order_id: str
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_what_an_approver_saw_names_the_decision(is_async: bool, tmp_path: Path) -> None:
+    """A call that was approved on facts that changed stays refused; the same call, approved on what they are now, is made."""
+    service, total = RefundService(tmp_path / "service"), {"total": 0}
+
+    def refund(call: Typed) -> str:
+        return json.dumps(service.create_refund(call.order_id, call.amount, call.reference))
+
+    made = protect_functions(
+        [
+            RegisteredFunction.from_tool(pydantic_responses_function_tool(Typed), execute=refund),
+            RegisteredFunction.from_tool(pydantic_responses_function_tool(order_total), execute=lambda call: total),
+        ],
+        {
+            "tools": {
+                "Typed": {
+                    "key": ["order_id"],
+                    "idempotency_argument": "reference",
+                    "premises": {"tool": "order_total", "arguments": {"order_id": "order_id"}, "fields": "total"},
+                }
+            }
+        },
+        journal=tmp_path / "journal",
+    )
+    paused = pending({**CALL, "arguments": '{"order_id": "881", "amount": 20}'})
+
+    def told(seen: dict[str, Any]) -> str:
+        settled = asyncio.run(made.areconcile(paused, seen=seen)) if is_async else made.reconcile(paused, seen=seen)
+        return str(settled["history"][-1]["output"])
+
+    before = made.see(paused)
+    total["total"] = 5
+    now = made.see(paused)
+    assert [told(before).startswith("Refused: the facts changed") for _ in range(2)] == [True, True]
+    assert service.refunds() == []
+    answer = json.loads(told(now))
+    assert service.refunds() == [answer]
+    made.close()
 
 
 async def test_pending_ledger_of_the_async_runner_is_reconciled_on_the_loop(tmp_path: Path) -> None:
