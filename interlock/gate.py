@@ -430,6 +430,12 @@ class _Call:
         self._sent = True
 
     def _note_answer(self, answer: Answer) -> None:
+        assert self._claimed is not None
+        if self._claimed.entries[-1].by != self.runner.journal.worker:
+            raise JournalError(
+                f"effect {self._claimed.effect_id}: its function came back in a process that was forked in the middle of it. What became "
+                "of the send is its parent's to say; nothing was recorded here. Let a forked child end by os._exit."
+            )
         if type(answer) is Landed:
             self._landed = answer
         elif not (type(answer) is Unclear and answer.still_running):

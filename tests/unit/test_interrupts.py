@@ -138,3 +138,43 @@ def test_a_fork_owns_nothing(tmp_path: Path, root: Path) -> None:
     assert [in_flight, open_too, second] == ["IN_FLIGHT:sender_alive", "IN_FLIGHT:sender_alive", "DUPLICATE_IGNORED"]
     assert len({heir, opener, first["owner"]}) == 3
     assert last == {"sender": ["COMMITTED"], "again": "DUPLICATE_IGNORED", "ok": True}
+
+
+FORKS = """
+import json, os, sys
+from interlock import Interlock, Rejected
+
+gate, parent, how = Interlock(sys.argv[1]), os.getpid(), sys.argv[2]
+
+@gate.effect(key=lambda order: order)
+def pay(order):
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return "paid"
+    if how == "returns":
+        return "in the child"
+    raise {"rejects": Rejected, "raises": TimeoutError, "exits": SystemExit}[how]
+
+gate.recover()
+try:
+    outcome = pay("1")
+    told = [str(outcome), outcome.value, [str(entry.kind) for entry in outcome.history.entries]]
+except BaseException as error:
+    told = [type(error).__name__]
+print(json.dumps(told), flush=True)
+if os.getpid() != parent:
+    os._exit(0)
+gate.close()
+"""
+
+
+@pytest.mark.parametrize("how", ["returns", "rejects", "raises", "exits"])
+def test_a_function_that_forks_answers_in_its_parent_alone(tmp_path: Path, root: Path, how: str) -> None:
+    """What the function comes to in a forked child is no answer: nothing of it is recorded, least of all that nothing was sent."""
+    command = [sys.executable, "-W", "ignore", "-c", FORKS, str(tmp_path), how]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=root, check=False)
+    assert run.returncode == 0, run.stderr
+    child, parent = (json.loads(line) for line in run.stdout.splitlines())
+    assert child == ["SystemExit" if how == "exits" else "JournalError"]
+    assert parent == ["COMMITTED", "paid", ["PROPOSED", "AUTHORIZED", "DISPATCHED", "COMMITTED"]]
