@@ -250,6 +250,16 @@ def test_a_tie_is_said_first() -> None:
     assert findings(all_held())[0].startswith("hand_check ties with interlock")
 
 
+def test_who_is_faster_is_said_before_the_counts() -> None:
+    """Where an arm without a gate closes sooner, also by less than is judged, it stands before what each arm held."""
+    told = findings(all_held(closed_s=0.31))
+    assert told[2:4] == [
+        f"{arm} closes faster after the crash, by the median: 0.300 s, interlock 0.310 s."
+        for arm in ("hand_check", "no_check")
+    ]
+    assert not any("faster" in line for line in findings(all_held()))
+
+
 def test_every_engine_is_one_module_that_says_what_it_is() -> None:
     """Each registered engine loads, has its own name, and a sentence for the page."""
     for name in ENGINES:

@@ -76,12 +76,30 @@ def findings(cells: Sequence[Cell]) -> list[str]:
         lines.append(
             f"{arm} {verb} interlock on what the service holds ({_count(cells, arm)}; {_count(cells, 'interlock')})."
         )
+    lines.extend(_faster(cells))
     for arm in ALL_ARMS:
         counted = [cell for cell in cells if cell.arm == arm and cell.row in COUNTED]
         wrong = sorted({cell.row for cell in counted if cell.verdict is not Verdict.HELD})
         true = f"answers true in {rows_true(cells, arm)} of {rows_played(cells, arm)}"
         lines.append(f"{arm}: {_count(cells, arm)} in every repetition, {true}{_named('; not held: ', wrong)}.")
     return lines
+
+
+def _faster(cells: Sequence[Cell]) -> Iterator[str]:
+    """Which arm without a gate closes a case sooner, by the median of the rows."""
+    gate = closed_s(cells, "interlock")
+    for arm in ("hand_check", "no_check"):
+        taken = closed_s(cells, arm)
+        if gate and taken and statistics.median(taken) < statistics.median(gate):
+            yield (
+                f"{arm} closes faster after the crash, by the median: {statistics.median(taken):.3f} s, interlock "
+                f"{statistics.median(gate):.3f} s."
+            )
+
+
+def closed_s(cells: Sequence[Cell], arm: str) -> list[float]:
+    """Every time from a crash to the closed case in the counted rows, in order."""
+    return sorted(float(cell.details["crash_to_closed_s"]) for cell in cells if cell.arm == arm and cell.row in COUNTED)
 
 
 def _count(cells: Sequence[Cell], arm: str) -> str:
@@ -189,9 +207,7 @@ def _receipts(cells: Sequence[Cell]) -> Iterator[Measure]:
 def _times(cells: Sequence[Cell], repetitions: int) -> Iterator[Measure]:
     medians: dict[str, float] = {}
     for arm in ALL_ARMS:
-        taken = sorted(
-            float(cell.details["crash_to_closed_s"]) for cell in cells if cell.arm == arm and cell.row in COUNTED
-        )
+        taken = closed_s(cells, arm)
         if taken:
             medians[arm] = statistics.median(taken)
             yield Measure(
