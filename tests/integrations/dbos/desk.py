@@ -2,7 +2,8 @@
 
     python desk.py DIRECTORY DATABASE_URL [COMMAND ...]
 
-Commands, in turn: `start WORKFLOW ID ORDER`, `fork ID STEP NEW_ID`, `cancel ID`, `result ID`, `status ID`, `steps ID`, `sleep SECONDS`.
+Commands, in turn: `start WORKFLOW ID ORDER`, `fork ID STEP NEW_ID`, `cancel ID`, `resume ID`, `end SECONDS`, `result ID`, `status ID`,
+`steps ID`, `sleep SECONDS`.
 Each prints one JSON line. Version, executor and clock come from the environment.
 """
 
@@ -55,7 +56,7 @@ def declare(directory: Path) -> tuple[Interlock, dict[str, Callable[..., Any]]]:
         "key": lambda order: f"refund:{order}",
         "allowed": is_allowed,
         "premises": lambda order: {"refunded": service.get_order(order)["refunded_total"]},
-        "settle_after": 0.05,
+        "settle_after": float(os.environ.get("DESK_SETTLE", "0.05")),
     }
     found = {"lookup": lambda idempotency_key: service.find_refund(idempotency_key)["refund"]}
 
@@ -77,27 +78,27 @@ def declare(directory: Path) -> tuple[Interlock, dict[str, Callable[..., Any]]]:
 
     @DBOS.step(**retries)
     def step(order: str) -> Any:
-        attempt(directory)
+        attempt(directory, gate)
         return gated(gate, refund_money.proposal(order, 20))
 
     @DBOS.step(**retries)
     async def astep(order: str) -> Any:
-        attempt(directory)
+        attempt(directory, gate)
         return await gated(gate, await arefund_money.aproposal(order, 20))
 
     @DBOS.step(preemptible=True, **retries)
     async def preempted(order: str) -> Any:
-        attempt(directory)
+        attempt(directory, gate)
         return await gated(gate, await arefund_money.aproposal(order, 20))
 
     @DBOS.step(timeout_seconds=0.4, **retries)
     async def hurried(order: str) -> Any:
-        attempt(directory)
+        attempt(directory, gate)
         return await gated(gate, await arefund_money.aproposal(order, 20))
 
     @DBOS.step(**retries)
     def blind(order: str) -> Any:
-        attempt(directory)
+        attempt(directory, gate)
         return gated(gate, refund_blindly.proposal(order, 20))
 
     @DBOS.workflow()
@@ -123,7 +124,7 @@ def declare(directory: Path) -> tuple[Interlock, dict[str, Callable[..., Any]]]:
     @DBOS.workflow()
     def by_run_step(order: str) -> Any:
         def body() -> Any:
-            attempt(directory)
+            attempt(directory, gate)
             return gated(gate, refund_money.proposal(order, 20))
 
         return DBOS.run_step({"name": "refund", **retries}, body)  # type: ignore[typeddict-item]
@@ -161,10 +162,11 @@ def declare(directory: Path) -> tuple[Interlock, dict[str, Callable[..., Any]]]:
     return gate, {flow.__qualname__.rpartition(".")[2]: flow for flow in flows}
 
 
-def attempt(directory: Path) -> None:
-    """Note that a step's body began."""
+def attempt(directory: Path, gate: Interlock) -> None:
+    """Note that a step's body began, and how many effects were open then."""
+    row = {"pid": os.getpid(), "workflow": DBOS.workflow_id, "step": DBOS.step_id}
     with (directory / "attempts").open("a") as out:
-        out.write(json.dumps({"pid": os.getpid(), "workflow": DBOS.workflow_id, "step": DBOS.step_id}) + "\n")
+        out.write(json.dumps({**row, "open": len(list(gate.journal.open_effects()))}) + "\n")
 
 
 def config(url: str) -> DBOSConfig:
@@ -206,6 +208,12 @@ def obey(command: list[str], flows: dict[str, Callable[..., Any]]) -> dict[str, 
     if what == "cancel":
         DBOS.cancel_workflow(rest[0])
         return {"cancelled": rest[0]}
+    if what == "resume":
+        DBOS.resume_workflow(rest[0])
+        return {"resumed": rest[0]}
+    if what == "end":
+        DBOS.destroy(workflow_completion_timeout_sec=int(rest[0]))
+        return {"ended": rest[0]}
     if what == "status":
         return {"status": getattr(DBOS.get_workflow_status(rest[0]), "status", None)}
     if what == "steps":

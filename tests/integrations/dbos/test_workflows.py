@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,16 +54,19 @@ def test_killed_around_the_send(worker: Start, service: RefundService, shape: st
 
 
 @pytest.mark.parametrize("at", ["kill_after", "kill_before"])
-def test_two_attempts(worker: Start, service: RefundService, attempts: Callable[[], int], at: Any) -> None:
+def test_two_attempts(
+    worker: Start, service: RefundService, attempts: Callable[[], int], tmp_path: Path, at: Any
+) -> None:
     """The second run of the step is the last: it meets a settled effect, because `launch` recovers before DBOS does."""
     service.lay(at, order_id="881")
     first = worker()
     first.tell("start", "by_step", "w1", "881")
     first.wait_killed()
-    second = worker()
+    second = worker(settle="3")  # longer than DBOS takes to run the workflow again
     assert len(second.recovered) == 1
     second.ask("result", "w1")
     assert attempts() == 2
+    assert [json.loads(row)["open"] for row in (tmp_path / "attempts").read_text().splitlines()] == [0, 0]
 
 
 @BOTH
@@ -209,6 +214,67 @@ def test_cancelled_in_the_middle_of_a_send(worker: Start, service: RefundService
     assert "error" in desk.ask("result", "w1")
     desk.ask("start", shape, "w2", "881")
     assert desk.ask("result", "w2") == {"value": service.refunds("881")[0]}
+    assert service.arrivals("881") == 1
+
+
+@pytest.mark.parametrize("shape", ["by_step", "by_astep", "by_effect", "by_aeffect"])
+def test_cancelled_and_resumed(worker: Start, service: RefundService, shape: str) -> None:
+    """A workflow that is resumed while the send of its cancelled run still goes on gets that send's result."""
+    service.lay("slow", order_id="881", delay_s=1.5)
+    desk = worker()
+    desk.ask("start", shape, "w1", "881")
+    service.wait_for_arrival("881")
+    desk.ask("cancel", "w1")
+    desk.ask("resume", "w1")
+    assert desk.ask("result", "w1") == {"value": service.refunds("881")[0]}
+    assert service.arrivals("881") == 1
+
+
+@pytest.mark.parametrize("shape", ["by_step", "by_astep", "by_effect", "by_aeffect"])
+def test_ended_in_the_middle_of_a_send(worker: Start, service: RefundService, shape: str) -> None:
+    """A process whose end waits for its workflows leaves nothing open, and the next one has the result."""
+    service.lay("slow", order_id="881", delay_s=1.5)
+    first = worker()
+    first.ask("start", shape, "w1", "881")
+    service.wait_for_arrival("881")
+    first.ask("end", "10")
+    first.kill()
+    second = worker()
+    assert second.recovered == []
+    assert second.ask("result", "w1") == {"value": service.refunds("881")[0]}
+    assert service.arrivals("881") == 1
+
+
+@pytest.mark.parametrize("shape", ["by_astep", "by_aeffect"])
+def test_ended_without_waiting(worker: Start, service: RefundService, shape: str) -> None:
+    """DBOS's end cuts an async send off and records its workflow as failed: the next launch settles the effect, once."""
+    service.lay("slow", order_id="881", delay_s=1.5)
+    first = worker()
+    first.ask("start", shape, "w1", "881")
+    service.wait_for_arrival("881")
+    first.ask("end", "0")
+    first.kill()
+    second = worker()
+    assert second.recovered == ["REAPPLIED_AFTER_QUERY"]
+    second.ask("start", shape, "w2", "881")
+    assert second.ask("result", "w2") == {"value": service.refunds("881")[0]}
+    assert len(service.refunds("881")) == 1
+
+
+@pytest.mark.parametrize("shape", ["by_step", "by_effect", "by_aeffect"])
+def test_stopped_process(worker: Start, service: RefundService, shape: str) -> None:
+    """A process that is stopped in its send keeps the claim: another one waits, and gets the result once it goes on."""
+    service.lay("slow", order_id="881", delay_s=1.0)
+    first, second = worker(), worker(hold="yes")
+    first.ask("start", shape, "w1", "881")
+    service.wait_for_arrival("881")
+    first.process.send_signal(signal.SIGSTOP)
+    second.launch()
+    second.ask("sleep", "2")
+    assert service.refunds("881") == []
+    first.process.send_signal(signal.SIGCONT)
+    results = [second.ask("result", "w1"), first.ask("result", "w1")]
+    assert results == [{"value": service.refunds("881")[0]}] * 2
     assert service.arrivals("881") == 1
 
 

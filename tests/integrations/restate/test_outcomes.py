@@ -75,6 +75,24 @@ async def test_in_flight_comes_again_when_the_gate_says(tmp_path: Path) -> None:
         assert await gated(second, wait=5)(order="881") == await sending
 
 
+async def test_it_is_judged_by_what_the_decider_saw(tmp_path: Path) -> None:
+    """Facts that an earlier run read are compared with today's; changed ones refuse that decision for good, and another is judged anew."""
+    service = RefundService(tmp_path / "service")
+    with Interlock(tmp_path / "journal") as gate:
+
+        @gate.effect(key=lambda order: order, premises=lambda order: service.get_order(order))
+        def refund(order: str) -> dict[str, Any]:
+            return service.create_refund(order, 20)
+
+        seen = service.get_order("881")
+        service.refund_by_hand("881", 5)
+        for facts in (seen, None):
+            with pytest.raises(TerminalError, match="REFUSED:stale_premise"):
+                await gated(refund, decision="one", seen=facts)(order="881")
+        assert len(service.refunds()) == 1
+        assert await gated(refund, decision="two")(order="881") == service.refunds()[1]
+
+
 async def test_arguments_that_cannot_be_taken_are_terminal(tmp_path: Path) -> None:
     """The same arguments come again with every attempt, so what is wrong with them ends the retries."""
     with Interlock(tmp_path / "journal") as gate:

@@ -29,7 +29,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
 from interlock import ConfigurationError, Interlock, NotSent, Outcome, Rejected
 from interlock.errors import SimulatedCrash
-from interlock.integrations.temporal import AMBIGUOUS, BAD_INPUT, FAILED, REFUSED
+from interlock.integrations.temporal import AMBIGUOUS, BAD_INPUT, FAILED, IN_FLIGHT, REFUSED
 from interlock.temporal import InterlockPlugin, gated
 from interlock.testing.ledger import RefundService
 
@@ -519,6 +519,35 @@ async def test_heartbeats_keep_the_details(tmp_path: Path, is_async: bool) -> No
             await asyncio.to_thread(environment.run, lambda: gated(gate, refund.proposal("881")))
     assert beats
     assert set(beats) == {("page 7",)}
+
+
+async def test_in_flight_comes_again_when_the_gate_says(tmp_path: Path) -> None:
+    """While another sender has it, Temporal is asked to come again after what the gate advises; with `wait=` the attempt waits itself."""
+    service = RefundService(tmp_path / "service")
+    service.lay("slow", order_id="881", delay_s=1.0)
+    with Interlock(tmp_path / "journal") as gate, Interlock(tmp_path / "journal") as other:
+
+        def declare(on: Interlock) -> Any:
+            @on.effect(key=lambda order: order, name="refund")
+            def refund(order: str, idempotency_key: str) -> dict[str, Any]:
+                return service.create_refund(order, 20, idempotency_key)
+
+            return refund
+
+        first, second = declare(gate), declare(other)
+
+        def attempt(effect: Any, wait: float | None = None) -> Any:
+            return ActivityEnvironment().run(lambda: gated(effect.gate, effect.proposal("881"), wait=wait))
+
+        sending = asyncio.create_task(asyncio.to_thread(attempt, first))
+        await asyncio.to_thread(service.wait_for_arrival, "881")
+        with pytest.raises(ApplicationError) as later:
+            await asyncio.to_thread(attempt, second)
+        assert (later.value.type, later.value.non_retryable) == (IN_FLIGHT, False)
+        assert later.value.next_retry_delay == timedelta(seconds=later.value.details[0]["retry_after"])
+        assert later.value.next_retry_delay > timedelta(0)
+        assert await asyncio.to_thread(attempt, second, 10.0) == await sending
+    assert service.arrivals("881") == 1
 
 
 def test_a_long_story_is_cut(tmp_path: Path) -> None:
