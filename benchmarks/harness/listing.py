@@ -36,13 +36,19 @@ def cut(file: Path, function: str, *, title: str, text: str = "") -> Listing:
     return _listing(source.splitlines(), node, title, text)
 
 
-def count_code(source: str) -> int:
-    """How many lines hold code."""
-    lines: set[int] = set()
+def code_lines(source: str) -> int:
+    """How many lines are code: not blank, not a comment alone, not part of a docstring."""
+    # A region may return, which only a function may.
+    tree = ast.parse("async def region():\n" + textwrap.indent(source, "    ") + "\n    pass")
+    docstrings: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            docstrings |= set(range(node.lineno - 1, (node.end_lineno or node.lineno)))
+    code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NO_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines)
+            code |= set(range(token.start[0], token.end[0] + 1))
+    return len(code - docstrings)
 
 
 def _find(scope: ast.AST, name: str, file: Path) -> ast.FunctionDef:
@@ -61,4 +67,4 @@ def _listing(lines: list[str], node: ast.FunctionDef, title: str, text: str) -> 
             del kept[number]
     last = node.end_lineno or node.lineno
     body = textwrap.dedent("\n".join(line for number, line in kept.items() if first <= number <= last))
-    return Listing(title=title, source=body, lines=count_code(body), text=text)
+    return Listing(title=title, source=body, lines=code_lines(body), text=text)

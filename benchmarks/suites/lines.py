@@ -17,10 +17,7 @@ lines than the hand check, the folder's README must say why, under a heading of 
 
 from __future__ import annotations
 
-import ast
-import io
 import textwrap
-import tokenize
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +25,7 @@ from typing import NamedTuple
 
 from benchmarks.harness import meta
 from benchmarks.harness.document import Document, Listing, Measure, Report
+from benchmarks.harness.listing import code_lines
 from benchmarks.harness.progress import Progress
 from benchmarks.harness.suite import CannotRun, Options, Suite
 
@@ -81,26 +79,6 @@ def regions(file: str, text: str) -> Iterator[Region]:
             body.append(line)
     if name:
         raise WrongMark(f"{file}: the region {name!r} is never closed")
-
-
-def code_lines(source: str) -> int:
-    """How many lines are code: not blank, not a comment alone, not part of a docstring."""
-    # A region may return, which only a function may.
-    tree = ast.parse("async def region():\n" + textwrap.indent(source, "    ") + "\n    pass")
-    docstrings: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            docstrings |= set(range(node.lineno - 1, (node.end_lineno or node.lineno)))
-    code: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in _NO_CODE:
-            code |= set(range(token.start[0], token.end[0] + 1))
-    return len(code - docstrings)
-
-
-_NO_CODE = frozenset(
-    {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-)
 
 
 def pairs(examples: Path) -> dict[str, tuple[Region, Region]]:

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.harness.listing import count_code, cut
+from benchmarks.harness.listing import code_lines, cut
+from benchmarks.suites.lines import regions
 from benchmarks.suites.refund_agent.page import listings
 
 
 def test_only_code_is_counted() -> None:
     """Blank lines, comments and docstrings are not lines of code; a statement over three lines is three."""
-    assert count_code("# why\nx = 1\n\ny = [\n    2,\n]\n") == 4
+    assert code_lines("# why\nx = 1\n\ny = [\n    2,\n]\n") == 4
 
 
 def test_a_function_is_cut_out_without_its_docstring(tmp_path: Path) -> None:
@@ -32,3 +33,11 @@ def test_the_hand_check_is_as_long_as_a_hand_check_may_be() -> None:
     for listing in listings():
         if "hand check" in listing.title:
             assert 10 <= listing.lines <= 15 + signature, listing.title
+
+
+def test_a_printed_arm_is_counted_as_a_region_of_an_example_is(tmp_path: Path) -> None:
+    """One rule for every count: the docstring of a function inside counts in neither, as the one of the function itself does not."""
+    source = 'def arm():\n    """What it does."""\n\n    def refund():\n        """Refund it."""\n        return 1\n\n    return refund\n'
+    (tmp_path / "arm.py").write_text(source, encoding="utf-8")
+    (region,) = regions("arm.py", f"# region: interlock\n{source}# endregion\n")
+    assert cut(tmp_path / "arm.py", "arm", title="x").lines == region.lines == 4
