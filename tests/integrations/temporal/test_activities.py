@@ -27,7 +27,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
-from interlock import ConfigurationError, Interlock, NotSent, Outcome, Rejected
+from interlock import ConfigurationError, Interlock, NotSent, Outcome, Rejected, Status
 from interlock.errors import SimulatedCrash
 from interlock.integrations.temporal import AMBIGUOUS, BAD_INPUT, FAILED, IN_FLIGHT, REFUSED
 from interlock.temporal import InterlockPlugin, gated
@@ -128,7 +128,7 @@ def workers(address: str, tmp_path: Path) -> Iterator[Workers]:
     made = Workers(address, tmp_path)
     yield made
     for process in made.running:
-        process.kill()
+        process.kill()  # a stopped one, too
         process.wait()
 
 
@@ -224,6 +224,25 @@ async def test_timed_out_attempt_that_still_sends(client: Client, workers: Worke
     assert len(service.refunds("881")) == 1
     assert service.arrivals("881") == 1
     assert await attempts(handle) > 1
+
+
+@pytest.mark.parametrize("activity", ["refund", "arefund", "refund_slowly"])
+async def test_stopped_worker(client: Client, workers: Workers, service: RefundService, activity: str) -> None:
+    """A worker stopped in its send past the activity's time-out keeps the claim: the other one sends nothing, and gets its result."""
+    service.lay("slow", order_id="881", delay_s=0.5)
+    first = await workers.start()
+    handle = await start(client, "881", activity)
+    await asyncio.to_thread(service.wait_for_arrival, "881")
+    first.send_signal(signal.SIGSTOP)
+    await workers.start()
+    until = time.monotonic() + WITHIN_S
+    while (await handle.describe()).raw_description.pending_activities[0].attempt < 3:
+        assert time.monotonic() < until, "nobody tried again"
+        await asyncio.sleep(0.05)
+    assert service.refunds("881") == []
+    first.send_signal(signal.SIGCONT)
+    assert await handle.result() == service.refunds("881")[0]
+    assert service.arrivals("881") == 1
 
 
 async def test_heartbeats_while_it_sends(client: Client, workers: Workers, service: RefundService) -> None:
@@ -387,6 +406,19 @@ async def test_a_signal_that_revokes_while_the_activity_waits(
     assert service.arrivals("881") == 1
 
 
+async def test_a_signal_that_revokes_between_approval_and_send(
+    client: Client, workers: Workers, service: RefundService
+) -> None:
+    """A Signal that comes before any worker has taken the approved refund counts: nothing is sent."""
+    handle = await client.start_workflow(desk.RevocableRefund.run, "881", id="revocable-881", task_queue=QUEUE.name)
+    await handle.signal(desk.RevocableRefund.revoke)
+    await workers.start()
+    with pytest.raises(WorkflowFailureError) as failed:
+        await handle.result()
+    assert cause_of(failed.value).details[0]["status"] == "REFUSED:lease"
+    assert service.arrivals("881") == 0
+
+
 @pytest.mark.parametrize("at", ["", "kill_after", "kill_before"])
 async def test_local_activity(client: Client, workers: Workers, service: RefundService, at: Any) -> None:
     """A local activity, which is run again with its whole workflow task after a crash, lands once too."""
@@ -460,6 +492,26 @@ async def test_the_plugin_recovers_before_the_worker_works(tmp_path: Path, recov
     await InterlockPlugin(gate, recover=recovers).run_worker(worker, works)
     assert before == [int(recovers)]
     gate.close()
+
+
+async def test_the_plugin_waits_at_the_worker_s_end(tmp_path: Path) -> None:
+    """A send that outlasted its `timeout=` is on the record when the worker has ended."""
+    service = RefundService(tmp_path / "service")
+    service.lay("slow", order_id="881", delay_s=0.9)
+    with Interlock(tmp_path / "journal") as gate:
+
+        @gate.effect(key=lambda order: order, timeout=0.6)
+        async def refund(order: str) -> dict[str, Any]:
+            return await service.acreate_refund(order, 20)
+
+        async def works(_: Any) -> None:
+            assert (await refund("881")).status is Status.IN_FLIGHT
+
+        worker: Any = None
+        await InterlockPlugin(gate).run_worker(worker, works)
+        assert list(gate.journal.open_effects()) == []
+        assert (await refund("881")).value == service.refunds("881")[0]
+    assert service.arrivals("881") == 1
 
 
 async def test_two_gates_in_one_worker(client: Client, tmp_path: Path) -> None:
