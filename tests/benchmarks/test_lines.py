@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.harness.listing import code_lines
 from benchmarks.suites import lines
 
 HAND = "# region: hand check\nx = 1\ny = 2\n# endregion\n"
@@ -15,9 +16,9 @@ GATE = "# region: interlock\nx = 1\n# endregion\n"
 def test_only_code_counts() -> None:
     """Blank lines, comments and docstrings do not count; every physical line of a statement does."""
     source = 'def f():\n    """Says\n    so."""\n\n    # why\n    return (\n        1\n    )  # because'
-    assert lines.code_lines(source) == 4
-    assert lines.code_lines("return 1") == 1
-    assert lines.code_lines('text = """\n# no comment\n"""') == 3
+    assert code_lines(source) == 4
+    assert code_lines("return 1") == 1
+    assert code_lines('text = """\n# no comment\n"""') == 3
 
 
 def test_regions_are_outdented_and_numbered() -> None:
