@@ -242,7 +242,8 @@ class Interlock:
         """Take a proposal (`fn.proposal(...)`) to its outcome. Facts are read again now and compared with what the decider saw.
 
         Args:
-            proposal: the decided call.
+            proposal: the decided call. Its arguments are checked against its digest; what it says of the facts and the decision is
+                believed. So keep one where those who may not decide cannot write.
             wait: seconds to wait while another live sender has it; by default the effect's own.
             crash_before_effect: for tests: die after the effect is on the journal, before it is sent.
             crash_after_effect: for tests: die after it was sent, before the answer is recorded.

@@ -136,8 +136,8 @@ def test_a_sender_out_of_sight_is_given_its_whole_time() -> None:
     assert watched.did == ["pause", "look up"]
 
 
-def test_an_earlier_sender_that_lives_is_waited_for() -> None:
-    """The last sender is gone and an earlier one is not: no pause makes an absence believable."""
+def _sent_again() -> tuple[Watched, Interlock]:
+    """One sender is out of sight, and a second one has sent again and died."""
     watched = Watched(SHORT_S, lives="cut_off")
     service = watched.world.service
     service.permitted = True
@@ -148,6 +148,24 @@ def test_an_earlier_sender_that_lives_is_waited_for() -> None:
         resend("881", 2000)
     service.before, service.permitted = lambda: None, False
     watched.world.journals[-1].die()
+    return watched, second
+
+
+def test_an_earlier_sender_out_of_sight_is_given_its_whole_time_too() -> None:
+    """A resend waits for nothing that came before it, so an absence after it waits for all of that."""
+    watched, _ = _sent_again()
+    gate, _ = watched.gate()
+    (outcome,) = gate.recover()
+    assert str(outcome) == "IN_FLIGHT:absence_not_yet_trusted"
+    assert outcome.retry_after is not None
+    assert outcome.retry_after > 10
+    watched.world.clock.advance(outcome.retry_after)
+    assert [str(outcome) for outcome in gate.recover()] == [REFUSED]
+
+
+def test_an_earlier_sender_that_lives_is_waited_for() -> None:
+    """The last sender is gone and an earlier one is not: no pause makes an absence believable."""
+    watched, second = _sent_again()
     first = watched.world.journals[-2]
     first._fate = None
     first.begin_send(next(iter(second.journal.open_effects()))[0], 2)
