@@ -6,11 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from interlock import NotSent, Rejected
+from interlock.effects import Kind
+from interlock.testing import SimulatedCrash
 from tests.unit.conftest import World
 
 TIERS = pytest.mark.parametrize("tier", [1, 2, 3])
@@ -178,3 +182,59 @@ def test_a_function_that_forks_answers_in_its_parent_alone(tmp_path: Path, root:
     child, parent = (json.loads(line) for line in run.stdout.splitlines())
     assert child == ["SystemExit" if how == "exits" else "JournalError"]
     assert parent == ["COMMITTED", "paid", ["PROPOSED", "AUTHORIZED", "DISPATCHED", "COMMITTED"]]
+
+
+@pytest.mark.parametrize("answer", [Rejected("already refunded"), NotSent("offline")])
+async def test_a_late_no_to_a_resend_speaks_for_the_resend_alone(world: World, answer: Exception) -> None:
+    """The first request landed and its answer was lost; a resend times out, and is refused later: nothing is said to have failed."""
+    options: dict[str, Any] = {"lookup": None, "timeout": 0.05}
+    first = world.gate()
+    with pytest.raises(SimulatedCrash):
+        first.submit(world.refund(first, 1, **options).proposal("881", 2000), crash_at="after_send")
+    gate = world.gate()
+    refund = world.refund(gate, 1, **options)
+    goes_on = threading.Event()
+
+    def refuses() -> None:
+        goes_on.wait(30)
+        raise answer
+
+    world.service.before = refuses
+    assert [str(outcome) for outcome in await gate.arecover()] == ["IN_FLIGHT:sender_alive"]
+    goes_on.set()
+    assert await gate.adrain() == 0
+    world.service.before = lambda: None
+    assert str(await refund.asubmit(["881", 2000])) == "COMMITTED_BY_RETRY"
+    assert len(world.service.ledger) == 1
+    assert {entry.kind for entry, _ in world.journal.store.order}.isdisjoint({Kind.FAILED})
+
+
+async def test_a_late_no_says_nothing_of_what_was_sent_since(world: World) -> None:
+    """A sender out of sight is given up, another one sends again; what the first is told then does not end what that one sent."""
+    options: dict[str, Any] = {"lookup": None, "timeout": 0.05}
+    gate, other = world.gate(), world.gate()
+    refund = world.refund(gate, 1, **options)
+    world.refund(other, 1, **options)
+    goes_on = threading.Event()
+
+    def refuses() -> None:
+        goes_on.wait(30)
+        raise Rejected("late")
+
+    world.service.before = refuses
+    assert str(await refund.asubmit(["881", 2000])) == "IN_FLIGHT:sender_alive"
+    world.journals[-2].cut_off()
+    world.clock.advance(1)
+
+    def dies() -> None:
+        raise KeyboardInterrupt
+
+    world.service.before, world.service.after = lambda: None, dies
+    with pytest.raises(KeyboardInterrupt):
+        other.recover()
+    goes_on.set()
+    assert await gate.adrain() == 0
+    world.service.after = lambda: None
+    ((effect_id, _),) = other.journal.open_effects()
+    assert other.journal.load(effect_id).kind is Kind.DISPATCHED
+    assert len(world.service.ledger) == 1
