@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from benchmarks.harness.server import Server
@@ -122,6 +122,10 @@ class RestateDoors:
     def cancel(self, invocation: str) -> None:
         """Ask an invocation to stop: its next wait ends with a terminal error."""
         self._ask(self.admin, "PATCH", f"/invocations/{invocation}/cancel")
+
+    def steer(self, invocation: str, what: Literal["kill", "pause", "resume"]) -> None:
+        """End an invocation at once, without its handler; or let it rest, and go on."""
+        self._ask(self.admin, "PATCH", f"/invocations/{invocation}/{what}")
 
     def restart(self, invocation: str) -> str:
         """Run a completed invocation anew from its input; returns the new one's id."""

@@ -183,6 +183,50 @@ def test_cancelled_in_the_middle_of_a_send(
     assert service.arrivals("881") == 1
 
 
+@pytest.mark.parametrize("by", ["refund", "arefund"])
+def test_killed_invocation(server: RestateServer, workers: Workers, service: RefundService, by: str) -> None:
+    """An invocation killed during a send does not lose the effect: it lands once, and a later one gets its result."""
+    service.lay("slow", order_id="881", delay_s=0.8)
+    workers.start()
+    invocation = server.send("Desk/refund", {"order": "881", "by": by})
+    service.wait_for_arrival("881")
+    server.steer(invocation, "kill")
+    assert server.attach(invocation)[0] == 409
+    assert server.call("Desk/refund", {"order": "881", "by": by}) == (200, service.refunds("881")[0])
+    assert service.arrivals("881") == 1
+
+
+@pytest.mark.parametrize("by", ["refund", "arefund"])
+def test_paused_and_resumed(server: RestateServer, workers: Workers, service: RefundService, by: str) -> None:
+    """An invocation that was paused during a send goes on with that send's result."""
+    service.lay("slow", order_id="881", delay_s=0.8)
+    workers.start()
+    invocation = server.send("Desk/refund", {"order": "881", "by": by})
+    service.wait_for_arrival("881")
+    server.steer(invocation, "pause")
+    wait_for(lambda: server.status(invocation) == "paused")
+    server.steer(invocation, "resume")
+    assert server.attach(invocation) == (200, service.refunds("881")[0])
+    assert service.arrivals("881") == 1
+
+
+@pytest.mark.parametrize("by", ["refund", "arefund"])
+def test_stopped_worker(server: RestateServer, workers: Workers, service: RefundService, by: str) -> None:
+    """A worker stopped in its send keeps the claim: another one waits its turn, and gets that send's result once it goes on."""
+    service.lay("slow", order_id="881", delay_s=0.5)
+    stopped = workers.start()
+    first = server.send("Desk/refund", {"order": "881", "by": by})
+    service.wait_for_arrival("881")
+    stopped.send_signal(signal.SIGSTOP)
+    workers.start(free_ports(1)[0])  # it gets the new invocations
+    second = server.send("Desk/refund", {"order": "881", "by": by})
+    wait_for(lambda: workers.attempts("881") > 2)
+    assert service.refunds("881") == []
+    stopped.send_signal(signal.SIGCONT)
+    assert [server.attach(one) for one in (first, second)] == [(200, service.refunds("881")[0])] * 2
+    assert service.arrivals("881") == 1
+
+
 @pytest.mark.parametrize("both", [False, True])
 def test_killed_server(server: RestateServer, workers: Workers, service: RefundService, both: bool) -> None:
     """A server killed during the send, alone or with its worker, goes on with its invocation: one refund."""
