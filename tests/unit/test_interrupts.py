@@ -238,3 +238,38 @@ async def test_a_late_no_says_nothing_of_what_was_sent_since(world: World) -> No
     ((effect_id, _),) = other.journal.open_effects()
     assert other.journal.load(effect_id).kind is Kind.DISPATCHED
     assert len(world.service.ledger) == 1
+
+
+@pytest.mark.parametrize("by", ["this call", "another process"])
+@pytest.mark.parametrize("error", [TimeoutError, KeyboardInterrupt])
+def test_what_had_no_answer_may_still_be_on_its_way(world: World, by: str, error: type[BaseException]) -> None:
+    """The send has ended and the request has not: it lands while an absence is waited for, and is found instead of sent again."""
+    gate, other = world.gate(), world.gate()
+    refund = world.refund(gate, 2)
+    world.refund(other, 2)
+    sleep = world.clock.sleep
+
+    def lost() -> None:
+        raise error
+
+    def lands(seconds: float) -> None:
+        (key,) = world.service.sends
+        world.service.ledger.setdefault(key, "paid")
+        sleep(seconds)
+
+    world.clock.sleep = lands  # type: ignore[method-assign]
+    world.service.before = lost
+    if error is KeyboardInterrupt:
+        with pytest.raises(KeyboardInterrupt):
+            refund("881", 2000)
+        told = (gate if by == "this call" else other).recover()
+    elif by == "this call":
+        told = [refund("881", 2000)]
+    else:
+        world.service.before = lambda: (told.extend(other.recover()), lost())  # type: ignore[func-returns-value]
+        told = []
+        assert refund("881", 2000).ok
+        assert [str(outcome) for outcome in told] == ["IN_FLIGHT:sender_alive"]
+        told = other.recover() or [refund("881", 2000)]
+    assert str(told[0]) in ("COMMITTED_ON_QUERY", "DUPLICATE_IGNORED")
+    assert len(world.service.sends) == 1
