@@ -248,6 +248,7 @@ def test_what_had_no_answer_may_still_be_on_its_way(world: World, by: str, error
     refund = world.refund(gate, 2)
     world.refund(other, 2)
     sleep = world.clock.sleep
+    told: list[Any] = []
 
     def lost() -> None:
         raise error
@@ -262,14 +263,17 @@ def test_what_had_no_answer_may_still_be_on_its_way(world: World, by: str, error
     if error is KeyboardInterrupt:
         with pytest.raises(KeyboardInterrupt):
             refund("881", 2000)
-        told = (gate if by == "this call" else other).recover()
+        told += (gate if by == "this call" else other).recover()
     elif by == "this call":
-        told = [refund("881", 2000)]
+        told.append(refund("881", 2000))
     else:
-        world.service.before = lambda: (told.extend(other.recover()), lost())  # type: ignore[func-returns-value]
-        told = []
+
+        def asked_meanwhile() -> None:
+            assert [str(outcome) for outcome in other.recover()] == ["IN_FLIGHT:sender_alive"]
+            lost()
+
+        world.service.before = asked_meanwhile
         assert refund("881", 2000).ok
-        assert [str(outcome) for outcome in told] == ["IN_FLIGHT:sender_alive"]
-        told = other.recover() or [refund("881", 2000)]
+        told.append(refund("881", 2000))
     assert str(told[0]) in ("COMMITTED_ON_QUERY", "DUPLICATE_IGNORED")
     assert len(world.service.sends) == 1
