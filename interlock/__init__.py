@@ -14,34 +14,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.decorator import Interlock, Recovery
-from interlock.effects import Entry, History, Kind, Own, Proposal
-from interlock.errors import (
-    AuthorityUnclear,
-    BadInput,
-    BudgetUnclear,
-    CallbackFailed,
-    ConfigurationError,
-    InterlockError,
-    InvalidKey,
-    JournalCorrupt,
-    JournalError,
-    JournalTooNew,
-    JournalUnavailable,
-    JournalUnsuitable,
-    NotSent,
-    NotSerializable,
-    OutcomeError,
-    PremiseUnreadable,
-    Rejected,
-    SettlementUnreadable,
-)
-from interlock.function import EffectFunction
-from interlock.outcomes import Outcome, Reason, Status, Via
-from interlock.ports import Verdict
-from interlock.rules.budgets import Budget
-from interlock.rules.premises import Condition, at_least, at_most, equals, matches, one_of, tolerates, unchanged
-from interlock.settlement import Settlement
+from interlock.importing import uncollected
+
+with uncollected():
+    from interlock.decorator import Interlock, Recovery
+    from interlock.effects import Entry, History, Kind, Own, Proposal
+    from interlock.errors import (
+        AuthorityUnclear,
+        BadInput,
+        BudgetUnclear,
+        CallbackFailed,
+        ConfigurationError,
+        InterlockError,
+        InvalidKey,
+        JournalCorrupt,
+        JournalError,
+        JournalTooNew,
+        JournalUnavailable,
+        JournalUnsuitable,
+        NotSent,
+        NotSerializable,
+        OutcomeError,
+        PremiseUnreadable,
+        Rejected,
+        SettlementUnreadable,
+    )
+    from interlock.function import EffectFunction
+    from interlock.outcomes import Outcome, Reason, Status, Via
+    from interlock.ports import Verdict
+    from interlock.rules.budgets import Budget
+    from interlock.rules.premises import Condition, at_least, at_most, equals, matches, one_of, tolerates, unchanged
+    from interlock.settlement import Settlement
 
 if TYPE_CHECKING:
     from interlock.receipts import Receipt

@@ -23,7 +23,14 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     (
         "words",
         frozenset(
-            {"interlock.errors", "interlock.record", "interlock.effects", "interlock.outcomes", "interlock.settlement"}
+            {
+                "interlock.importing",
+                "interlock.errors",
+                "interlock.record",
+                "interlock.effects",
+                "interlock.outcomes",
+                "interlock.settlement",
+            }
         ),
     ),
     ("rules", frozenset({"interlock.rules"})),

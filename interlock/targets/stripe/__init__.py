@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import ConfigurationError
+from interlock.importing import uncollected
 
 try:
     import stripe  # noqa: F401 - asked for here, so that a missing extra is told at the door
@@ -72,7 +73,8 @@ def __getattr__(name: str) -> Any:
     """One effect is imported when it is asked for, so that a process that refunds does not load the payouts at its start."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    with uncollected():
+        found = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return found
 
 
