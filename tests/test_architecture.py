@@ -20,11 +20,11 @@ import pytest
 
 # From the bottom up. A name stands for the module and, but for the root package itself, for everything below it.
 LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("loading", frozenset({"interlock.importing"})),
     (
         "words",
         frozenset(
             {
-                "interlock.importing",
                 "interlock.errors",
                 "interlock.record",
                 "interlock.effects",
