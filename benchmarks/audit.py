@@ -100,7 +100,7 @@ def tell_offline(name: str, document: Json) -> int:
 
 def judge_of(document: Json) -> Judge | None:
     """How a cell's verdict follows from its money, count and answers by the row; None where a suite's rows do not say that."""
-    name = str(document["name"])
+    name = str(document.get("name", ""))
     if name == "matrix":
         from benchmarks.suites.matrix import rows, suite
 

@@ -19,8 +19,7 @@ from interlock.gate import Runner
 from interlock.journal import Journal, SQLiteJournal
 from interlock.outcomes import Outcome, Reason
 from interlock.ports import Clock, SystemClock, Target, Verdict
-from interlock.protocol import CRASH_POINTS, Patience, submit
-from interlock.protocol._outcome import outcome_from
+from interlock.protocol import CRASH_POINTS, Patience, outcome_of, submit
 from interlock.rules.lifecycle import fold
 
 if TYPE_CHECKING:
@@ -375,7 +374,7 @@ class Interlock:
             history = self.journal.load(effect_id)
             state = fold(history)
             if not state.is_open:
-                yield outcome_from(history, state, self._find(state.proposed["effect"]))
+                yield outcome_of(history, self._find(state.proposed["effect"]))
 
     async def adrain(self, *, wait: float | timedelta = 60.0) -> int:
         """Wait for sends that nobody waits for any more, before an event loop ends: their calls were cancelled, or timed out.

@@ -79,7 +79,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("benchmarks", frozenset({"benchmarks"})),
 )
 RANK = {name: rank for rank, (name, _) in enumerate(LAYERS)}
-CORE = frozenset({"words", "rules", "contracts", "storage", "protocol", "gate", "doors"})
+CORE = frozenset({"loading", "words", "rules", "contracts", "storage", "protocol", "gate", "doors"})
 CORE_DEPENDENCIES = frozenset({"pydantic", "rfc8785"})
 CORE_IMPORTS = CORE_DEPENDENCIES | {"pydantic_core"}  # pydantic's own other half; comes with it, at the version it pins
 
