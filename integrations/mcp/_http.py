@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -33,6 +33,7 @@ from interlock import ConfigurationError
 from interlock.integrations.mcp._behind import Behind
 from interlock.integrations.mcp._face import show_tools
 from interlock.integrations.mcp._frame import ENVELOPE, RpcError, UpstreamGone, envelope_of, meta_of, params_of, write
+from interlock.integrations.mcp._gateway import log
 from interlock.integrations.mcp._stdio import Connection
 from interlock.integrations.mcp._upstream import Upstream
 
@@ -112,6 +113,7 @@ class HttpFront:
                     await transport.terminate()
 
     async def _serve(self, transport: StreamableHTTPServerTransport, *, task_status: Any) -> None:
+        """A session from its first request to its end. What fails once it is open ends it alone: the others share this task's group."""
         session = str(transport.mcp_session_id)
         queue: asyncio.Queue[SessionMessage] = asyncio.Queue()
         open_requests = OpenRequests()
@@ -122,8 +124,12 @@ class HttpFront:
         )
         try:
             await connection.open()
+        except BaseException:
+            await transport.terminate()
+            raise
+        self._sessions[session] = transport
+        try:
             async with transport.connect() as (reading, writing), anyio.create_task_group() as tasks:
-                self._sessions[session] = transport
 
                 async def answer() -> None:
                     while True:
@@ -144,6 +150,10 @@ class HttpFront:
                             connection.take(write(dumped))
                             await open_requests.end_cancelled(dumped)
                 tasks.cancel_scope.cancel()
+        except Exception as error:  # noqa: BLE001 - told below; another client's session must not end with this one
+            # A session that its client ends closes its own streams, at whatever they were used for.
+            if not transport.is_terminated:
+                log.exception("session %s ended: %s", session, error)
         finally:
             self._sessions.pop(session, None)
             with anyio.CancelScope(shield=True):
@@ -171,15 +181,27 @@ class OpenRequests:
             if unanswered is not None:
                 await unanswered()
 
-    def place(self, message: dict[str, Any]) -> SessionMessage:
+    def place(self, message: Any) -> SessionMessage:
         """A message of the server's, with the stream that it goes to.
 
         Progress names its request; of anything else the pipe does not tell, and it goes to the request that was made last, if one is open.
+        An answer that is none becomes an error, since its client waits for it.
+
+        Raises:
+            ValidationError: it is no message of the protocol, and nobody waits for it.
         """
-        parsed = jsonrpc_message_adapter.validate_python(message)
-        if "method" not in message:
-            self._open.pop(json.dumps(message.get("id")), None)
-            return SessionMessage(parsed)
+        if not isinstance(message, dict) or "method" in message:
+            parsed = jsonrpc_message_adapter.validate_python(message)
+        else:
+            waited_for = self._open.pop(json.dumps(message.get("id")), None)
+            try:
+                return SessionMessage(jsonrpc_message_adapter.validate_python(message))
+            except ValidationError:
+                if waited_for is None:
+                    raise
+                failure = {"code": -32603, "message": "the server's answer is no answer of the protocol"}
+                error = {"jsonrpc": "2.0", "id": message["id"], "error": failure}
+                return SessionMessage(jsonrpc_message_adapter.validate_python(error))
         token = params_of(message).get("progressToken")
         related = [own for own, of, _ in self._open.values() if token is None or of == token]
         return SessionMessage(parsed, ServerMessageMetadata(related_request_id=related[-1]) if related else None)
@@ -316,10 +338,16 @@ def address(place: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _each(line: bytes, deliver: Any) -> None:
-    message = json.loads(line)
-    for one in message if isinstance(message, list) else [message]:
-        deliver(one)
+def _each(line: bytes, deliver: Callable[[Any], None]) -> None:
+    """Each message of a line. What is no message, such as a server's own `print`, has no place in a stream: it is told, and left out."""
+    try:
+        message = json.loads(line)
+        for one in message if isinstance(message, list) else [message]:
+            deliver(one)
+    except ValueError:
+        log.warning(
+            "the server wrote what is no message of the protocol: %s", line[:200].decode(errors="replace").strip()
+        )
 
 
 def _refused(message: str, status: int) -> Response:

@@ -189,14 +189,14 @@ class HttpDriver(McpDriver):
             yield client
 
     @contextlib.asynccontextmanager
-    async def serving_at(self, server: Path = PLAIN) -> AsyncIterator[str]:
+    async def serving_at(self, server: Path = PLAIN, traits: Sequence[str] = ()) -> AsyncIterator[str]:
         """A proxy that listens, and its address."""
         port = free_port()
         kill_too = [os.getpid()] if in_a_child() else []
         with self.log.open("a") as log:
             proxy = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *nursed_arguments(self.place, "--http", f"127.0.0.1:{port}", server=server),
+                *nursed_arguments(self.place, "--http", f"127.0.0.1:{port}", server=server, traits=traits),
                 env={**os.environ, **environment(kill_too=kill_too)},
                 stderr=log,
             )

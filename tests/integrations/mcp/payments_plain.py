@@ -4,6 +4,7 @@ It starts at once, logs what it gets to `frames.jsonl`, and shows traits that th
 
 - `asks`: `create_refund` asks its client for a confirmation first, and binds the state of that to the arguments, as the SDK does.
 - `exits`: it ends in the middle of the first refund, which has landed.
+- `prints`: it writes to its output what is no message. `muddles`: its answer to `find_refund` is no answer.
 - `old`: it knows only the handshake. `new`: it knows only the era without one. `strict`: `order_id` only.
 """
 
@@ -93,6 +94,8 @@ class Server:
 
     def write(self, message: Any) -> None:
         with self.lock:
+            if "prints" in self.traits:
+                sys.stdout.buffer.write(b"refunding...\n17\n[3, {}]\n")
             sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
             sys.stdout.buffer.flush()
 
@@ -108,6 +111,8 @@ class Server:
             result = self.result(message, params)
         except KeyError:
             return {**head, "error": {"code": -32601, "message": f"no method {message['method']}"}}
+        if "muddles" in self.traits and params.get("name") == "find_refund":
+            return {**head, "result": None}
         return {**head, "result": {"resultType": "complete", **result} if modern else result}
 
     def result(self, message: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import warnings
@@ -13,6 +14,7 @@ from typing import Any, TextIO
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from interlock.rules.canonical import derive_id
@@ -191,6 +193,51 @@ def test_progress_over_http_is_each_clients_own(place: Place, mode: str) -> None
 
     asyncio.run(go())
     assert [len(place.service.refunds(order)) for order in ("881", "882")] == [1, 1]
+
+
+def test_a_session_that_ends_ends_no_other(place: Place) -> None:
+    """Clients with a session each come, call and go at the same time; none of them sees another one go, and the server of none ends."""
+
+    async def go() -> None:
+        driver = HttpDriver(place)
+
+        async def one(url: str, number: int) -> None:
+            async with Client(url, mode="legacy") as client:
+                for _ in range(number % 3 + 1):
+                    result = await client.call_tool("get_order", {"order_id": "881"})
+                    assert "881" in result.content[0].text
+
+        try:
+            async with driver.serving_at() as url, Client(url, mode="legacy") as first:
+                for _ in range(2):
+                    await asyncio.gather(*(one(url, number) for number in range(8)))
+                assert (await first.call_tool("create_refund", REFUND)).is_error is False
+        finally:
+            driver.close()
+
+    asyncio.run(go())
+    frames = (place.directory / "frames.jsonl").read_text().splitlines()
+    servers = {json.loads(frame)["pid"] for frame in frames}
+    assert len(servers) == 1 + 17  # the one whose tools were listed, and one for each session
+    assert len(place.service.refunds("881")) == 1
+
+
+def test_what_a_server_writes_that_is_no_message(place: Place) -> None:
+    """A server that prints, and one whose answer is none, over HTTP: its client's session goes on, and is told what it waits for."""
+
+    async def go() -> None:
+        driver = HttpDriver(place)
+        try:
+            async with driver.serving_at(traits=("prints", "muddles")) as url, Client(url, mode="legacy") as client:
+                with pytest.raises(MCPError, match="no answer of the protocol"):
+                    await client.call_tool("find_refund", {"reference": "r-1"})
+                assert (await client.call_tool("create_refund", REFUND)).is_error is False
+            assert "the server wrote what is no message of the protocol: refunding..." in driver.log.read_text()
+        finally:
+            driver.close()
+
+    asyncio.run(go())
+    assert len(place.service.refunds("881")) == 1
 
 
 def test_another_hosts_page_is_not_answered(place: Place) -> None:
