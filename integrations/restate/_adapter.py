@@ -21,7 +21,7 @@ from typing import Any, Protocol, runtime_checkable
 from restate.exceptions import RetryableError, TerminalError
 from restate.extensions import current_context
 
-from interlock import BadInput, ConfigurationError, Interlock, Outcome, Proposal, Status
+from interlock import BadInput, ConfigurationError, Interlock, Outcome, Status
 from interlock.extend import recorded_value
 
 REFUSED = 412
@@ -44,17 +44,6 @@ class Declared(Protocol):
 
     name: str
     gate: Interlock
-
-    def proposal(self, *args: Any, **kwargs: Any) -> Proposal:
-        """The decided call."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The call."""
-
-
-@runtime_checkable
-class Function(Declared, Protocol):
-    """A function declared with `@gate.effect`, by what a run needs of it."""
 
     def asubmit(
         self,
@@ -113,29 +102,13 @@ def gated(
 
     async def do(*args: Any, **kwargs: Any) -> Any:
         try:
-            if isinstance(effect, Function):
-                outcome = await effect.asubmit(args, kwargs, **decided, origin=_ids(run))
-            else:
-                outcome = await _ready_made(effect, args, kwargs, decided, run)
+            outcome = await effect.asubmit(args, kwargs, **decided, origin=_ids(run))
         except BadInput as error:  # the same arguments come again with every attempt
             raise TerminalError(f"REFUSED:bad_input: {error}", BAD_INPUT) from error
         return result_of(outcome)
 
     do.__name__ = do.__qualname__ = effect.name
     return do
-
-
-async def _ready_made(
-    effect: Declared, args: tuple[Any, ...], kwargs: Mapping[str, Any], decided: Mapping[str, Any], run: str
-) -> Outcome:
-    said = {name: value for name, value in decided.items() if value not in (None, "")}
-    if effect.gate.effects[effect.name].is_coroutine:
-        outcome: Outcome = await effect(*args, **kwargs, **said)
-        return outcome
-    wait = said.pop("wait", None)
-    # It reads the approval and the facts, and may block.
-    proposal = await asyncio.to_thread(effect.proposal, *args, **kwargs, **said)
-    return await effect.gate.asubmit(proposal._replace(origin={**(proposal.origin or {}), **_ids(run)}), wait=wait)
 
 
 def result_of(outcome: Outcome) -> Any:
@@ -163,8 +136,9 @@ def recovering(app: App, gate: Interlock) -> App:
 
         app = recovering(restate.app([refunds]), gate)
 
-    It answers the server's ASGI lifespan, which Restate's own application does not. Where there is no such server (`restate.connect`),
-    `await gate.arecover()` before serving is the same.
+    Recovery begins when the ASGI server starts the application (its lifespan), or else with the first request; requests that come
+    meanwhile wait for it. So the server listens at once, and an invocation that Restate tries again need not wait for its next try.
+    Where there is no such server (`restate.connect`), `await gate.arecover()` before serving is the same.
 
     Args:
         app: what `restate.app(...)` returned.
@@ -173,31 +147,43 @@ def recovering(app: App, gate: Interlock) -> App:
     Raises:
         ConfigurationError: one of the two is something else.
 
+    What it returns raises what `gate.arecover()` raised, for each request until that succeeds: it begins anew with the next one.
+
     **If the process dies** meanwhile: the next start recovers from the record.
     """
     if not isinstance(gate, Interlock):
         raise ConfigurationError(f"recovering() takes the gate, an Interlock, not {type(gate).__name__}.")
     if not callable(app):
         raise ConfigurationError(f"recovering() takes what restate.app() returned, not {app!r}.")
+    recovery: asyncio.Task[Any] | None = None
+
+    def begin() -> asyncio.Task[Any]:
+        nonlocal recovery
+        if recovery is None or (recovery.done() and (recovery.cancelled() or recovery.exception() is not None)):
+            recovery = asyncio.ensure_future(gate.arecover())
+            recovery.add_done_callback(_log_failure)
+        return recovery
 
     async def started(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
+            await asyncio.shield(begin())  # a request that is given up does not end it for the others
             await app(scope, receive, send)
             return
         while (await receive())["type"] != "lifespan.startup":
             pass
-        try:
-            await gate.arecover()
-        except Exception as error:
-            log.exception("nothing is served: what a crash left open could not be read")
-            await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
-            raise
+        begun = begin()
         await send({"type": "lifespan.startup.complete"})
         while (await receive())["type"] != "lifespan.shutdown":
             pass
+        await asyncio.wait({begun})
         await send({"type": "lifespan.shutdown.complete"})
 
     return started
+
+
+def _log_failure(recovery: asyncio.Task[Any]) -> None:
+    if not recovery.cancelled() and recovery.exception() is not None:
+        log.error("nothing is served: what a crash left open could not be read", exc_info=recovery.exception())
 
 
 def _detail(outcome: Outcome) -> dict[str, str]:

@@ -12,7 +12,8 @@ margin of the longest send at the end of that window; after it, it looks up by m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -203,6 +204,43 @@ class StripeEffect(Generic[A]):
 
     def __repr__(self) -> str:
         return f"<{self.name!r} at Stripe, tier {self.effect.capabilities.tier}>"
+
+    async def asubmit(
+        self,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        decision: str = "",
+        seen: Mapping[str, Any] | None = None,
+        wait: float | timedelta | None = None,
+        origin: Mapping[str, Any] | None = None,
+    ) -> Outcome:
+        """As calling it, without blocking the event loop, whether it is asynchronous or not.
+
+        Args:
+            args: what a call takes by place: the case.
+            kwargs: what a call takes by name.
+            decision: as a call takes it.
+            seen: as a call takes it.
+            wait: as a call takes it.
+            origin: where the call came from (a framework's ids): plain data that stands on the record and decides nothing.
+        """
+        given = dict(kwargs or {})
+        parts = self._parts(*args, **given)
+        arguments = self._arguments(args[0] if args else given["case"], parts)
+        if self._approval is None:
+            answer = None
+        elif self.effect.is_coroutine:
+            answer = await self._aasked(arguments)
+        else:
+            answer = await asyncio.to_thread(self._asked, arguments)
+        decided = self._decided(arguments, answer, {"decision": decision, "seen": seen})
+        return await self.effect.asubmit((), arguments, decision=decided, seen=seen, wait=wait, origin=origin)
+
+    @property
+    def _parts(self) -> Callable[..., Parts]:
+        """What a call comes down to; takes what a call takes, without what a decider adds. Each kind's own."""
+        raise NotImplementedError
 
     # --- for the kinds -----------------------------------------------------------------------------------------------
 

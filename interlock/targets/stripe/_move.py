@@ -136,7 +136,14 @@ class StripeMove(StripeEffect[A]):
         **Durable when** this returns: what was sent and what came back, or why nothing was.
         **If the process dies** before that: `gate.recover()`, or the next call with the same key, settles it.
         """
-        return self.submit_call(case, self._parts(case, amount, currency, params, description, metadata), decider)
+        given = {
+            "amount": amount,
+            "currency": currency,
+            "params": params,
+            "description": description,
+            "metadata": metadata,
+        }
+        return self.submit_call(case, self._parts(case, **given), decider)
 
     def proposal(
         self,
@@ -150,9 +157,25 @@ class StripeMove(StripeEffect[A]):
         **decider: Unpack[Decider],
     ) -> Proposal:
         """Decide now, and make it into a `Proposal` for `gate.submit`; takes what a call takes."""
-        return self.propose_call(case, self._parts(case, amount, currency, params, description, metadata), decider)
+        given = {
+            "amount": amount,
+            "currency": currency,
+            "params": params,
+            "description": description,
+            "metadata": metadata,
+        }
+        return self.propose_call(case, self._parts(case, **given), decider)
 
-    def _parts(self, case: Any, amount: Any, currency: Any, params: Any, description: Any, metadata: Any) -> Parts:
+    def _parts(
+        self,
+        case: Any,
+        *,
+        amount: Any,
+        currency: Any = None,
+        params: Any = None,
+        description: Any = None,
+        metadata: Any = None,
+    ) -> Parts:
         if currency is None and self._currency is None:
             raise BadInput(f"effect {self.name!r}: no currency is named. Give currency='usd'. Nothing was sent.")
         refuse_own(params, OWN | {self._kind.whom.option}, self.name)

@@ -97,7 +97,9 @@ class StripePaymentIntent(StripeEffect[A]):
         **Durable when** this returns: what was sent and what came back, or why nothing was.
         **If the process dies** before that: `gate.recover()`, or the next call with the same key, settles it.
         """
-        return self.submit_call(case, self._parts(case, amount, currency, params, metadata), decider)
+        return self.submit_call(
+            case, self._parts(case, amount=amount, currency=currency, params=params, metadata=metadata), decider
+        )
 
     def proposal(
         self,
@@ -110,9 +112,13 @@ class StripePaymentIntent(StripeEffect[A]):
         **decider: Unpack[Decider],
     ) -> Proposal:
         """Decide now, and make it into a `Proposal` for `gate.submit`; takes what a call takes."""
-        return self.propose_call(case, self._parts(case, amount, currency, params, metadata), decider)
+        return self.propose_call(
+            case, self._parts(case, amount=amount, currency=currency, params=params, metadata=metadata), decider
+        )
 
-    def _parts(self, case: Any, amount: Any, currency: Any, params: Any, metadata: Any) -> Parts:
+    def _parts(
+        self, case: Any, *, amount: Any = None, currency: Any = None, params: Any = None, metadata: Any = None
+    ) -> Parts:
         code = checked_currency(currency) if currency is not None else self._currency
         refuse_own(params, OWN, self.name)
         if self._action == "create":

@@ -83,7 +83,7 @@ class StripeRefund(StripeEffect[A]):
         **Durable when** this returns: what was sent and what came back, or why nothing was.
         **If the process dies** before that: `gate.recover()`, or the next call with the same key, settles it.
         """
-        return self.submit_call(case, self._parts(case, amount, reason, metadata), decider)
+        return self.submit_call(case, self._parts(case, amount=amount, reason=reason, metadata=metadata), decider)
 
     def proposal(
         self,
@@ -95,9 +95,9 @@ class StripeRefund(StripeEffect[A]):
         **decider: Unpack[Decider],
     ) -> Proposal:
         """Decide now, and make it into a `Proposal` for `gate.submit`; takes what a call takes."""
-        return self.propose_call(case, self._parts(case, amount, reason, metadata), decider)
+        return self.propose_call(case, self._parts(case, amount=amount, reason=reason, metadata=metadata), decider)
 
-    def _parts(self, case: Any, amount: Any, reason: Any, metadata: Any) -> Parts:
+    def _parts(self, case: Any, *, amount: Any, reason: Any = None, metadata: Any = None) -> Parts:
         if reason is not None and reason not in REASONS:
             raise BadInput(
                 f"effect {self.name!r}: reason= is {reason!r}; Stripe knows {', '.join(REASONS)}. Nothing was sent."

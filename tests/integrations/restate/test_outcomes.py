@@ -15,6 +15,7 @@ from benchmarks.services.stripe import LocalStripe
 from interlock import ConfigurationError, Interlock, JournalError, NotSent, OutcomeError, Rejected
 from interlock.integrations.restate import AMBIGUOUS, BAD_INPUT, FAILED
 from interlock.restate import gated, recovering
+from interlock.rules.canonical import derive_id
 from interlock.targets.stripe import stripe_refund
 from interlock.testing.ledger import RefundService
 
@@ -107,7 +108,7 @@ async def test_arguments_that_cannot_be_taken_are_terminal(tmp_path: Path) -> No
 
 @pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # the SDK's own way of posting through httpx
 @pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_ready_made_effect(tmp_path: Path, asynchronous: bool) -> None:
+async def test_a_ready_made_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asynchronous: bool) -> None:
     """A refund at Stripe that was declared ready-made is taken as it is, sync or async, and what is refused is terminal."""
     with LocalStripe(tmp_path / "stripe") as service, Interlock(tmp_path / "journal") as gate:
         payment = service.client().v1.payment_intents.create(
@@ -126,8 +127,16 @@ async def test_a_ready_made_effect(tmp_path: Path, asynchronous: bool) -> None:
             )
         refund = stripe_refund(gate, client, key=lambda case: f"refund:{case.order}", asynchronous=asynchronous)
         case = {"order": "881", "payment_intent": payment.id}
-        made = await gated(refund)(case, amount=2000)
+        made = await gated(refund, run="refund")(case, amount=2000)
         assert made["object"] == "refund"
+        (proposed, *_) = gate.journal.load(derive_id(refund.name, "refund:881")).entries
+        assert proposed.data["origin"] == {"run": "refund"}
+        monkeypatch.setattr(
+            refund.connection, "run", None
+        )  # what has landed is answered from the record, and nothing is asked
+        monkeypatch.setattr(refund.connection, "arun", None)
+        assert await gated(refund)(case, amount=2000) == made
+        monkeypatch.undo()
         assert await gated(refund, decision="another")(case, amount=2000) == made
         with pytest.raises(TerminalError, match="conflicting_payload"):
             await gated(refund)(case, amount=500)
@@ -150,18 +159,99 @@ def test_recovering_takes_an_application_and_a_gate(tmp_path: Path) -> None:
         recovering("app", gate)  # type: ignore[arg-type]
 
 
-async def test_a_journal_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
-    """Where recovery cannot read the journal, the server is told that the application did not start."""
+LIFESPAN = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+
+
+class Server:
+    """An ASGI server as far as an application can tell: what it says, and what it was told."""
+
+    def __init__(self, gate: Interlock) -> None:
+        self.served: list[str] = []
+        self.told: list[str] = []
+        self.ends = asyncio.Event()
+        self.app = recovering(self.serve, gate)
+
+    async def serve(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        self.served.append(scope["path"])
+
+    async def live(self) -> None:
+        """The lifespan."""
+        said = iter(LIFESPAN)
+
+        async def receive() -> dict[str, Any]:
+            message = next(said)
+            if message["type"] == "lifespan.shutdown":
+                await self.ends.wait()
+            return message
+
+        async def send(message: dict[str, Any]) -> None:
+            self.told.append(message["type"])
+
+        await self.app({"type": "lifespan"}, receive, send)
+
+    async def request(self, path: str) -> None:
+        await self.app({"type": "http", "path": path}, None, None)
+
+
+async def test_while_it_recovers_the_application_listens_and_serves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server starts at once; requests wait for recovery; one that is given up ends it for nobody; shutdown waits for it, too."""
+    with Interlock(tmp_path / "journal") as gate:
+        settled, begun = asyncio.Event(), 0
+
+        async def arecover() -> None:
+            nonlocal begun
+            begun += 1
+            await settled.wait()
+
+        monkeypatch.setattr(gate, "arecover", arecover)
+        server = Server(gate)
+        living = asyncio.create_task(server.live())
+        first, second = (asyncio.create_task(server.request(path)) for path in ("/first", "/second"))
+        await asyncio.sleep(0.01)
+        assert server.told == ["lifespan.startup.complete"]
+        first.cancel()
+        server.ends.set()
+        await asyncio.sleep(0.01)
+        assert (server.served, living.done()) == ([], False)
+        settled.set()
+        await second
+        await living
+        assert (server.served, begun) == (["/second"], 1)
+        assert server.told == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+async def test_without_a_lifespan_the_first_request_recovers(tmp_path: Path) -> None:
+    """A server that knows no lifespan: what a crash left open is settled all the same before the application sees a request."""
+    with Interlock(tmp_path / "journal") as gate:
+        recovered: list[str] = []
+        server = Server(gate)
+        again = gate.arecover
+
+        async def arecover() -> Any:
+            assert server.served == []
+            recovered.append("")
+            return await again()
+
+        gate.arecover = arecover  # type: ignore[method-assign]
+        await asyncio.gather(server.request("/first"), server.request("/second"))
+        await server.request("/third")
+        assert (len(recovered), sorted(server.served)) == (1, ["/first", "/second", "/third"])
+
+
+async def test_while_the_journal_cannot_be_read_no_request_is_served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each request asks anew, fails, and reaches no handler."""
     gate = Interlock(tmp_path / "journal")
     gate.close()
-    told: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "lifespan.startup"}
-
-    async def send(message: dict[str, Any]) -> None:
-        told.append(message)
-
-    with pytest.raises(JournalError):
-        await recovering(answered, gate)({"type": "lifespan"}, receive, send)
-    assert [message["type"] for message in told] == ["lifespan.startup.failed"]
+    server = Server(gate)
+    living = asyncio.create_task(server.live())
+    for _ in range(2):
+        with pytest.raises(JournalError):
+            await server.request("/first")
+    server.ends.set()
+    await living
+    assert server.served == []
+    assert "nothing is served" in caplog.text
