@@ -375,8 +375,10 @@ class ToolConfig(_Strict):
     window: Seconds | None = Field(default=None, description='How long it remembers a key: seconds, or "24h".')
     lookup_lag: Seconds = Field(default=0.0, description="How long after a send a look-up may still miss it.")
     timeout: Annotated[Seconds, Field(gt=0)] = Field(default=30.0, description="The longest a send takes.")
-    settle_after: Seconds = Field(
-        default=1.0, description="How long the last request of a dead sender may still be on its way."
+    settle_after: Seconds | None = Field(
+        default=None,
+        description="How long the last request of a dead sender may still be on its way; by default one second, with a warning where "
+        "only a look-up keeps it from being done twice.",
     )
     wait: Seconds = Field(default=0.0, description="How long a call waits for another live sender of the same effect.")
     binds: Paths | None = Field(

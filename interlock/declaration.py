@@ -22,6 +22,9 @@ log = logging.getLogger("interlock")
 
 ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
 
+SETTLE_AFTER_S = 1.0
+"""What `settle_after=` is where it is not said."""
+
 
 @record(frozen=True)
 class Declaration:
@@ -39,7 +42,7 @@ class Declaration:
     dedupes: bool = False
     window: float | timedelta | None = None
     lookup_lag: float | timedelta = 0.0
-    settle_after: float | timedelta = 1.0
+    settle_after: float | timedelta | None = None
     timeout: float | timedelta = 30.0
     wait: float | timedelta = 0.0
     rejected_on: ExceptionTypes = ()
@@ -119,7 +122,18 @@ def capabilities(declared: Declaration, effect: str, *, takes_key: bool, looks_u
             "can know whether it landed, and it ends as AMBIGUOUS. With lookup= it would be settled.",
             effect,
         )
-    settle_after_s = seconds("settle_after", declared.settle_after, effect)
+    settle_after_s = (
+        SETTLE_AFTER_S if declared.settle_after is None else seconds("settle_after", declared.settle_after, effect)
+    )
+    lookup_lag_s = seconds("lookup_lag", declared.lookup_lag, effect)
+    if declared.lookup is not None and not declared.dedupes and declared.settle_after is None:
+        log.warning(
+            "effect %r: settle_after= is not said. A request that the look-up does not show %g s after its sender died, or its call ended "
+            "without an answer, counts as absent and is sent again; if it lands later, it is done twice. Say how long the service may take "
+            "until what was sent to it shows in the look-up, e.g. settle_after=timedelta(minutes=1).",
+            effect,
+            settle_after_s + lookup_lag_s,
+        )
     if declared.dedupes and window_s <= timeout_s + settle_after_s:
         raise ConfigurationError(
             f"effect {effect!r}: window= ({window_s:g} s) is not longer than timeout= and settle_after= together ({timeout_s:g} s and "
@@ -129,7 +143,7 @@ def capabilities(declared: Declaration, effect: str, *, takes_key: bool, looks_u
         dedupes=declared.dedupes,
         window_s=window_s,
         can_look_up=declared.lookup is not None,
-        lookup_lag_s=seconds("lookup_lag", declared.lookup_lag, effect),
+        lookup_lag_s=lookup_lag_s,
         settle_after_s=settle_after_s,
         timeout_s=timeout_s,
         passes_key=takes_key,

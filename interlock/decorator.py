@@ -138,7 +138,7 @@ class Interlock:
         dedupes: bool = False,
         window: float | timedelta | None = None,
         lookup_lag: float | timedelta = 0.0,
-        settle_after: float | timedelta = 1.0,
+        settle_after: float | timedelta | None = None,
         timeout: float | timedelta = 30.0,
         wait: float | timedelta = 0.0,
         rejected_on: ExceptionTypes = (),
@@ -173,7 +173,8 @@ class Interlock:
             window: how long it remembers a key (seconds or timedelta). Not said: ten minutes are trusted.
             lookup_lag: how long after a send a look-up may still miss it (an index that lags).
             settle_after: once a sender no longer sends (dead, or its call ended without an answer), how long its last request may still be
-                on its way or in the service's hands; "absent" is not trusted before. Never less than your service's slowest answer.
+                on its way or in the service's hands; "absent" is not trusted before. Never less than your service's slowest answer. Not
+                said: 1 s, and a warning where a look-up alone (tier 2) keeps it from being done twice.
             timeout: the longest a send takes. Async sends are not awaited longer; a sync function must set its SDK's own time-out.
             wait: how long a call waits while another live sender works on the same effect, instead of answering IN_FLIGHT.
             rejected_on: exceptions that mean: the service answered, and certainly did not do it.

@@ -48,6 +48,7 @@ def gated(shop: Shop, model: Played, place: Path) -> LlmAgent:
         "key": ["order_id"],
         "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
         "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"},
+        "settle_after": 1,
         "idempotency_argument": "reference",
     }
     tools = [shop.create_refund, shop.get_order, shop.find_refund]

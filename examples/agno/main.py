@@ -49,6 +49,7 @@ def gated(shop: Shop, place: Path) -> Any:
             "key": ["order_id"],
             "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
             "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"},
+            "settle_after": 1,
             "idempotency_argument": "reference",
         }
         tools = protect(functions, {"tools": {"create_refund": refund}}, journal=place / "journal")

@@ -10,8 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from anthropic import beta_tool
-from anthropic.lib.tools import ToolError
+from anthropic.lib.tools import ToolError, beta_tool
 from played import as_text, ask
 from shop import Shop
 
@@ -52,6 +51,7 @@ def gated(shop: Shop, place: Path) -> list[Any]:
         "key": ["order_id"],
         "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
         "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"},
+        "settle_after": 1,
         "idempotency_argument": "reference",
     }
     tools = protect_beta_tools(listed, {"tools": {"create_refund": refund}}, journal=place / "journal")

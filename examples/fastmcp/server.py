@@ -49,6 +49,7 @@ def gated(shop: Shop, place: Path) -> FastMCP:
         "key": ["order_id"],
         "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
         "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"},
+        "settle_after": 1,
         "idempotency_argument": "reference",
     }
     protect_server(server, {"tools": {"create_refund": refund}}, journal=place / "journal").recover()

@@ -49,6 +49,7 @@ def gated(shop: Shop, place: Path) -> list[BaseTool]:
         "key": ["order_id"],
         "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
         "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"},
+        "settle_after": 1,
         "idempotency_argument": "reference",
     }
     tools = protect_tools(listed, {"tools": {"create_refund": refund}}, journal=str(place / "journal"))

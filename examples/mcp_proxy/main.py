@@ -31,6 +31,7 @@ def gated(place: Path) -> list[str]:
         "key": ["order_id"],
         "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
         "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"},
+        "settle_after": 1,
         "idempotency_argument": "reference",
     }
     config = place / "interlock.mcp.json"

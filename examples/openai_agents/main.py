@@ -50,6 +50,7 @@ def gated(shop: Shop, place: Path) -> Agent[Any]:
         "key": ["order_id"],
         "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
         "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"},
+        "settle_after": 1,
         "idempotency_argument": "reference",
     }
     asks = [function_tool(shop.get_order), function_tool(shop.find_refund)]

@@ -26,6 +26,7 @@ def gated(shop: Shop, place: Path) -> tuple[list[Any], Any]:
         "key": ["order_id"],
         "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
         "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"},
+        "settle_after": 1,
         "idempotency_argument": "reference",
     }
     functions = protect_functions(listed, {"tools": {"create_refund": refund}}, journal=place / "journal")

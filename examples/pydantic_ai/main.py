@@ -43,6 +43,7 @@ def gated(shop: Shop, place: Path) -> dict[str, Any]:
         "key": ["order_id"],
         "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
         "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"},
+        "settle_after": 1,
         "idempotency_argument": "reference",
     }
     tools = [Tool(shop.create_refund, requires_approval=True), shop.get_order, shop.find_refund]

@@ -45,6 +45,7 @@ def gated(shop: Shop, call: dict[str, Any], place: Path) -> dict[str, Any]:
         "key": ["order_id"],
         "premises": {"tool": "get_order", "arguments": {"order_id": "order_id"}, "fields": ["refunded_total"]},
         "lookup": {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"},
+        "settle_after": 1,
         "idempotency_argument": "reference",
     }
     config = {"tools": {"create_refund": refund}}

@@ -55,7 +55,7 @@ class Effect:
     dedupes: bool = False
     window: float | timedelta | None = None
     lookup_lag: float | timedelta = 0.0
-    settle_after: float | timedelta = 1.0
+    settle_after: float | timedelta | None = None
     timeout: float | timedelta = 30.0
     wait: float | timedelta = 0.0
     rejected_on: ExceptionTypes = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from interlock import ConfigurationError
 from interlock.config import json_schema, load
+from interlock.extend import Effect
 from interlock.tools import protect
 
 REFUND: dict[str, Any] = {
@@ -206,6 +208,10 @@ def create_refund(order_id: str, reference: str = "") -> dict[str, Any]:
     return {"id": order_id}
 
 
+def find_refund(reference: str) -> dict[str, Any]:
+    return {"refund": None}
+
+
 def a_file(directory: Path, journal: str = "", ending: str = "json") -> Path:
     """A configuration in a file of its own directory."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -296,6 +302,26 @@ def test_a_link_to_a_file_does_not_make_another_journal(tmp_path: Path, monkeypa
         tools["create_refund"]("881")
     with protect([create_refund], file) as tools:
         assert tools["create_refund"]("881")["status"] == "DUPLICATE_IGNORED"
+
+
+def test_a_pause_that_is_not_said_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As in `@gate.effect`: without `settle_after` a look-up alone is warned of, in data and in Python, and not with it."""
+    lookup = {"tool": "find_refund", "arguments": {"reference": "$effect_id"}, "found": "refund"}
+    for n, how in enumerate(
+        (
+            {"key": ["order_id"], "lookup": lookup, "idempotency_argument": "reference"},
+            Effect(
+                key=lambda order_id: order_id, lookup=lambda idempotency_key: None, idempotency_argument="reference"
+            ),
+        )
+    ):
+        tools = [create_refund, find_refund]
+        protect(tools, {"journal": str(tmp_path / str(n)), "tools": {"create_refund": how}}).close()
+        assert caplog.text.count("settle_after= is not said") == 1
+        caplog.clear()
+        said = {**how, "settle_after": "1s"} if isinstance(how, dict) else dataclasses.replace(how, settle_after=1)
+        protect(tools, {"journal": str(tmp_path / f"{n}s"), "tools": {"create_refund": said}}).close()
+        assert "settle_after" not in caplog.text
 
 
 def test_the_log_says_where_the_journal_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -107,6 +107,30 @@ def test_dedupes_needs_the_key_to_be_passed_on() -> None:
         Interlock(journal=MemoryJournal()).effect(**KEY, dedupes=True, name="pay")(lambda order: None)
 
 
+def warned(caplog: pytest.LogCaptureFixture, **options: Any) -> list[str]:
+    """The warnings of a declaration."""
+    caplog.clear()
+    Interlock(journal=MemoryJournal()).effect(**KEY, **options)(refund)
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_pause_that_is_not_said_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Where a look-up alone keeps a late request from being sent twice, how late it may land is to be said, and its absence is told."""
+
+    def find(idempotency_key: str) -> Any:
+        return None
+
+    (told,) = warned(caplog, lookup=find)
+    assert "'refund': settle_after= is not said" in told
+    for text in ("1 s after", "sent again", "settle_after=timedelta(minutes=1)"):
+        assert text in told
+    assert "3.5 s after" in warned(caplog, lookup=find, lookup_lag=2.5)[0]
+    for said in (0, 1, 1.0, timedelta(seconds=90)):
+        assert not warned(caplog, lookup=find, settle_after=said)
+    assert not warned(caplog, lookup=find, dedupes=True, window=3600)
+    assert not warned(caplog)
+
+
 def test_two_functions_of_one_name() -> None:
     """Two functions of one name are refused: recovery could not tell which to call."""
     gate = Interlock(journal=MemoryJournal())
