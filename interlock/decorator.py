@@ -451,8 +451,8 @@ class Interlock:
     def _warn_unrecovered(self) -> None:
         self._recovered = True
         log.warning(
-            "recover() has not been called on this gate. Nothing is ever sent twice, but what a crash left open is settled only "
-            "when somebody asks for that effect again. Call gate.recover() once on start."
+            "recover() has not been called on this gate. What a crash left open is settled only when somebody asks for that effect "
+            "again. Call gate.recover() once on start."
         )
 
 

@@ -87,9 +87,11 @@ _LANDED = frozenset(
 
 _PERSON: Mapping[str, str] = {
     "COMMITTED": "It was done, once, and the service's answer is on the record.",
-    "COMMITTED_BY_RETRY": "A crash left it open; it was sent again under the same idempotency key, and the service has it once.",
-    "COMMITTED_ON_QUERY": "A crash or a lost answer left it open; the service was asked and has it. Nothing was sent again.",
-    "REAPPLIED_AFTER_QUERY": "A crash left it open; the service was asked and did not have it, so it was sent again, once.",
+    "COMMITTED_BY_RETRY": "A crash or a lost answer left it open; it was sent again under the same idempotency key, and the service has it "
+    "once.",
+    "COMMITTED_ON_QUERY": "A crash or a lost answer left it open; the service was asked and has it. Nothing was sent after that.",
+    "REAPPLIED_AFTER_QUERY": "A crash or a lost answer left it open; the service was asked and did not have it, so it was sent again, and "
+    "its answer is on the record.",
     "DUPLICATE_IGNORED": "It had been done before; the recorded result was returned and nothing was sent.",
     "REFUSED:conflicting_payload": "Another call with other arguments is recorded under this key. Nothing was sent for this one.",
     "REFUSED:lease": "It is not allowed (any more). Nothing was sent. Allow it first; then it may be asked for again.",
@@ -108,7 +110,7 @@ _PERSON: Mapping[str, str] = {
     "AMBIGUOUS": "Nobody can know whether it happened: the service cannot tell, and sending it again is not safe. "
     "A person must check at the service. It will not be sent again under this key; if it did not happen and is still wanted, "
     "ask for it under another key.",
-    "IN_FLIGHT:sender_alive": "Another sender is working on it and is alive. Ask again later; it is never sent twice. "
+    "IN_FLIGHT:sender_alive": "Another sender is working on it and is alive. Ask again later; nothing is sent beside it. "
     "If that process hangs, end it, and its effect can be recovered.",
     "IN_FLIGHT:key_in_use": "The service is still working on a request with this key. Ask again later.",
     "IN_FLIGHT:unanswered": "It was sent and no clear answer came. Ask again later; recovery will settle it.",

@@ -491,6 +491,33 @@ def test_warnings_are_given_once(world: World, caplog: pytest.LogCaptureFixture)
             refund(order, 1)
     for text in ("recover() has not been called", "window= is not said", "expect={'eligible': True}"):
         assert caplog.text.count(text) == 1, text
+    assert "ever sent twice" not in caplog.text
+
+
+def test_what_a_person_is_told_is_true_without_a_crash_and_after_a_resend(world: World) -> None:
+    """Lost answers in one live call: of what was sent twice nobody says that it was not, nor that a process died."""
+    told: dict[str, str] = {}
+
+    def lost() -> None:
+        raise ConnectionResetError
+
+    def lost_once() -> None:
+        if len(world.service.sends) == 1:
+            raise ConnectionResetError
+
+    for name, tier, before, after in (
+        ("resent, and found", 2, lost_once, lost),
+        ("resent", 2, lost_once, lambda: None),
+        ("sent under the same key", 1, lost_once, lambda: None),
+    ):
+        world.service.before, world.service.after = before, after
+        world.service.sends.clear()
+        outcome = world.refund(world.gate(), tier, name=name)("881", 2000)
+        assert len(world.service.sends) == 2
+        told[str(outcome)] = outcome.for_person
+    assert list(told) == ["COMMITTED_ON_QUERY", "REAPPLIED_AFTER_QUERY", "COMMITTED_BY_RETRY"]
+    assert "Nothing was sent again" not in told["COMMITTED_ON_QUERY"]
+    assert all("A crash or a lost answer left it open" in text for text in told.values())
 
 
 def test_every_code_has_sentences_that_say_whether_asking_again_helps(world: World) -> None:
