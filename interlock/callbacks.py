@@ -81,6 +81,10 @@ class Callback:
         """Whether it is given this argument."""
         return self._takes_all or name in self.required or name in self._optional
 
+    def names(self, name: str) -> bool:
+        """Whether it asks for this argument by its name, and not for whatever there is."""
+        return name in self.required or name in self._optional
+
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
         """Call it with what it names out of `arguments`."""
         if self._takes_all:

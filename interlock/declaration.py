@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from interlock.callbacks import KEY_ARGUMENT
+from interlock.callbacks import KEY_ARGUMENT, Callback
 from interlock.errors import ConfigurationError
 from interlock.ports import Capabilities, Verdict
 from interlock.record import record
@@ -92,14 +92,23 @@ def expectations(declared: Declaration, effect: str, *, arguments: tuple[str, ..
     return conditions
 
 
-def capabilities(declared: Declaration, effect: str, *, takes_key: bool, looks_up_by_key: bool = True) -> Capabilities:
-    """What the service can do, as declared."""
+def capabilities(declared: Declaration, effect: str, *, takes_key: bool, lookup: Callback | None) -> Capabilities:
+    """What the service can do, as declared.
+
+    Raises:
+        ConfigurationError: it is not what the function and the options bear out.
+    """
     if declared.dedupes not in (True, False):
         raise ConfigurationError(f"effect {effect!r}: dedupes= is {declared.dedupes!r}; say True or False.")
     if declared.dedupes and not takes_key:
         raise ConfigurationError(
             f"effect {effect!r}: dedupes=True, but the function takes no {KEY_ARGUMENT}, so the service never gets one. "
             f"Add the parameter and pass it on."
+        )
+    if lookup is not None and lookup.names(KEY_ARGUMENT) and not takes_key:
+        raise ConfigurationError(
+            f"effect {effect!r}: lookup= takes {KEY_ARGUMENT}, but the function takes none, so the service never gets the key and the "
+            "look-up would never find what was sent. Add the parameter and pass it on, or look it up by the call's own arguments."
         )
     if not declared.dedupes and declared.window is not None:
         raise ConfigurationError(
@@ -147,7 +156,7 @@ def capabilities(declared: Declaration, effect: str, *, takes_key: bool, looks_u
         settle_after_s=settle_after_s,
         timeout_s=timeout_s,
         passes_key=takes_key,
-        looks_up_by_key=looks_up_by_key,
+        looks_up_by_key=lookup is not None and lookup.takes(KEY_ARGUMENT),
     )
 
 

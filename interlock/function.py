@@ -130,12 +130,8 @@ class EffectFunction(Generic[A]):
         self.has_budget = declared.budget is not None
         self._conditions: Mapping[str, Condition] = expectations(declared, name, arguments=names)
         self._conditions_take = any(condition.takes for condition in self._conditions.values())
-        lookup = self._callbacks.get("lookup")
         self.capabilities = capabilities(
-            declared,
-            name,
-            takes_key=self._binding.takes_key,
-            looks_up_by_key=lookup is not None and lookup.takes(KEY_ARGUMENT),
+            declared, name, takes_key=self._binding.takes_key, lookup=self._callbacks.get("lookup")
         )
         self._rejected_on = exceptions("rejected_on", declared.rejected_on, self.name)
         self._not_sent_on = exceptions("not_sent_on", declared.not_sent_on, self.name)

@@ -20,7 +20,7 @@ def run(directory, point, exits):
     gate.recover()
 
     @gate.effect(key=lambda order: order, lookup=lambda idempotency_key: None, settle_after=0)
-    def refund(order):
+    def refund(order, idempotency_key):
         return order
 
     refund("again")

@@ -180,7 +180,7 @@ def test_async_callbacks_of_a_sync_effect() -> None:
         return None
 
     @gate.effect(key=lambda to: to, premises=facts, allowed=allowed, lookup=find, settle_after=0)
-    def mail(to: str) -> str:
+    def mail(to: str, idempotency_key: str) -> str:
         return to
 
     assert str(mail("ada")) == "COMMITTED"

@@ -107,6 +107,19 @@ def test_dedupes_needs_the_key_to_be_passed_on() -> None:
         Interlock(journal=MemoryJournal()).effect(**KEY, dedupes=True, name="pay")(lambda order: None)
 
 
+def test_a_look_up_by_the_key_needs_the_key_to_be_passed_on() -> None:
+    """A look-up that goes by the key could never find what was sent without it; one that takes whatever there is may not go by it."""
+    gate = Interlock(journal=MemoryJournal())
+
+    def by_key_or_not(order: str, idempotency_key: str = "") -> None: ...
+
+    for lookup in (lambda idempotency_key: None, by_key_or_not):
+        with pytest.raises(ConfigurationError, match=r"effect 'pay': lookup= takes idempotency_key.*pass it on"):
+            gate.effect(**KEY, lookup=lookup, name="pay")(lambda order: None)
+    gate.effect(**KEY, lookup=lambda **given: None, name="pay")(lambda order: None)
+    gate.effect(**KEY, lookup=by_key_or_not, name="refund")(refund)
+
+
 def warned(caplog: pytest.LogCaptureFixture, **options: Any) -> list[str]:
     """The warnings of a declaration."""
     caplog.clear()
