@@ -110,6 +110,8 @@ def capabilities(declared: Declaration, effect: str, *, takes_key: bool, lookup:
             f"effect {effect!r}: lookup= takes {KEY_ARGUMENT}, but the function takes none, so the service never gets the key and the "
             "look-up would never find what was sent. Add the parameter and pass it on, or look it up by the call's own arguments."
         )
+    if lookup is not None and not lookup.takes(KEY_ARGUMENT) and not takes_key:
+        warn_of_others(effect)
     if not declared.dedupes and declared.window is not None:
         raise ConfigurationError(
             f"effect {effect!r}: window= is how long the service remembers a key; it needs dedupes=True."
@@ -157,6 +159,16 @@ def capabilities(declared: Declaration, effect: str, *, takes_key: bool, lookup:
         timeout_s=timeout_s,
         passes_key=takes_key,
         looks_up_by_key=lookup is not None and lookup.takes(KEY_ARGUMENT),
+    )
+
+
+def warn_of_others(effect: str) -> None:
+    """Say what a look-up without the key may take for ours, where the service never gets the key."""
+    log.warning(
+        "effect %r: neither lookup= nor the function takes idempotency_key, so whatever the look-up finds by the call's own arguments "
+        "counts as ours. What somebody else did, by hand for instance, would be taken for this call, which then is never sent. Take "
+        "idempotency_key in both, pass it on and look it up, unless the arguments name a thing that only this call can have done.",
+        effect,
     )
 
 

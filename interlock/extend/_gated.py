@@ -16,6 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from interlock.binding import no_longer_taken
 from interlock.calling import Asked, Call, ToolCall, by_name, conditions, is_async, run_tool, takes_key
+from interlock.declaration import warn_of_others
 from interlock.decorator import Interlock
 from interlock.errors import BadInput, ConfigurationError, NotSerializable, Rejected, Unanswered
 from interlock.extend._answer import NotSeen
@@ -108,6 +109,8 @@ class GatedTool:
         if takes is not None and not takes.takes_any:
             self.effect.check_record(lambda payload: self._check_record(payload, takes))
         self.effect.capabilities = self.effect.capabilities._replace(passes_key=self.passes_key)
+        if isinstance(how, Effect) and how.lookup is not None and not self.passes_key:
+            warn_of_others(self.effect.name)  # data says `counts_as_ours`
 
     def _check_record(self, payload: Mapping[str, Any], takes: Parameters) -> None:
         """What is on the record must be what the tool takes: it may leave out what it does not, and that would be another request.

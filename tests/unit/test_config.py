@@ -324,6 +324,15 @@ def test_a_pause_that_is_not_said_is_told(tmp_path: Path, caplog: pytest.LogCapt
         assert "settle_after" not in caplog.text
 
 
+def test_a_look_up_without_the_key_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A tool that is given in Python is warned of as `@gate.effect` is; one that carries the key is not."""
+    for place, options in (("without", {}), ("with", {"idempotency_argument": "reference"})):
+        how = Effect(key=lambda order_id: order_id, lookup=lambda order_id: None, settle_after=1, **options)
+        protect([create_refund], {"journal": str(tmp_path / place), "tools": {"create_refund": how}}).close()
+        assert caplog.text.count("neither lookup= nor the function takes") == (place == "without")
+        caplog.clear()
+
+
 def test_the_log_says_where_the_journal_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The absolute place of the journal is in the log when it is opened."""
     with caplog.at_level("INFO", logger="interlock"):

@@ -144,6 +144,22 @@ def test_a_pause_that_is_not_said_is_told(caplog: pytest.LogCaptureFixture) -> N
     assert not warned(caplog)
 
 
+def test_a_look_up_without_the_key_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Where neither function nor look-up takes the key, what anybody did with these arguments counts as ours, and that is told."""
+    gate = Interlock(journal=MemoryJournal())
+
+    def told(name: str, function: Callable[..., Any], lookup: Callable[..., Any]) -> int:
+        caplog.clear()
+        gate.effect(**KEY, lookup=lookup, settle_after=1, name=name)(function)
+        return caplog.text.count(f"effect '{name}': neither lookup= nor the function takes idempotency_key")
+
+    assert told("one", lambda order: None, lambda order: None) == 1
+    assert told("two", lambda order: None, lambda: None) == 1
+    assert told("three", lambda order: None, lambda **given: None) == 0
+    assert told("four", refund, lambda order: None) == 0
+    assert told("five", refund, lambda idempotency_key: None) == 0
+
+
 def test_two_functions_of_one_name() -> None:
     """Two functions of one name are refused: recovery could not tell which to call."""
     gate = Interlock(journal=MemoryJournal())
