@@ -726,7 +726,7 @@ def _seen(found: Any, target: Target, step: LookUp | ReadFacts) -> Seen:
 
 
 def _says_nothing(found: Any) -> bool:
-    """Whether an answer is empty, false in some other way (a response of status 404), or an iterator that nobody has looked into."""
+    """Whether an answer is empty, false in some other way (status 404, `{"found": False}`), or an iterator that nobody has looked into."""
     if (
         found is NotImplemented
         or isinstance(found, BaseException)
@@ -735,7 +735,10 @@ def _says_nothing(found: Any) -> bool:
     ):
         return True
     try:
-        return not found or (hasattr(found, "__len__") and len(found) == 0)
+        if not found or (hasattr(found, "__len__") and len(found) == 0):
+            return True
+        says = found.get("found") if isinstance(found, Mapping) else getattr(found, "found", None)
+        return says is False
     except Exception:  # noqa: BLE001 - an answer that does not know whether it is true says nothing
         return True
 

@@ -189,15 +189,34 @@ class Page:
         return 0
 
 
+@dataclass
+class Search:
+    """As a tool's answer that says in a field of its own that nothing is there."""
+
+    found: bool = False
+    refund: None = None
+
+
 async def pages() -> Any:
     yield 1
 
 
 @pytest.mark.parametrize(
-    "answer", [Response, Column, Page, lambda: Decimal(0), lambda: iter([]), lambda: iter([1]), pages]
+    "answer",
+    [
+        Response,
+        Column,
+        Page,
+        lambda: Decimal(0),
+        lambda: iter([]),
+        lambda: iter([1]),
+        pages,
+        lambda: {"found": False, "refund": None},
+        Search,
+    ],
 )
 def test_an_answer_that_says_nothing_is_not_found(world: World, answer: Any) -> None:
-    """A false or empty object, or an iterator nobody has looked into, is neither found nor absent: the effect stays open."""
+    """A false or empty object, one that says so, or an iterator nobody looked into, is neither found nor absent; it stays open."""
     lost = [TimeoutError()]
 
     def lose() -> None:
