@@ -138,10 +138,6 @@ def recover_one(
             if there is not None:
                 asked = _asked_of(there)
             if asked is None and capabilities.can_look_up and checks is not Checks.HOLD:
-                # It is not sent again, so an absence is the likely answer. It is asked for when it can be believed, if that is soon.
-                left_s = yield from _unsettled_s(history, sighting, capabilities, clock)
-                if 0 < left_s <= SHORT_PAUSE_S:
-                    yield Wait(max(left_s, SHORTEST_PAUSE_S))
                 asked = yield from _ask(
                     history, sighting, target, capabilities, clock, request, earlier, unseen=force.unseen
                 )
@@ -291,6 +287,10 @@ def _ask(
     unseen: str,
 ) -> Generator[Step, Any, _Asked]:
     trusted_in_s: float = yield from _unsettled_s(history, sighting, capabilities, clock)
+    while 0 < trusted_in_s <= SHORT_PAUSE_S:
+        # It is asked once, when an absence can be believed: that is sooner than a second question.
+        yield Wait(max(trusted_in_s, SHORTEST_PAUSE_S))
+        trusted_in_s = yield from _unsettled_s(history, sighting, capabilities, clock)
     asked_at_s = clock.uptime().seconds
     seen: Seen = yield LookUp(request.payload, request.key)
     if seen.found:
