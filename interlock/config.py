@@ -33,6 +33,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from interlock.declaration import is_address
 from interlock.errors import ConfigurationError
 from interlock.naming import EFFECT_ID, JOURNAL, instead_of, steps_of
 from interlock.rules.values import is_text
@@ -139,6 +140,8 @@ def _is_directory(text: str) -> str:
         raise ValueError(
             f"nothing is filled in here, so {text!r} would be a directory of just that name; write out the path"
         )
+    if is_address(text):
+        raise ValueError(f"{text!r} is no path of a directory; it would be one of just that name")
     return text
 
 

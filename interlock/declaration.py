@@ -6,6 +6,7 @@ Owns the options, their defaults and their units.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -189,6 +190,42 @@ def seconds(option: str, value: Any, effect: str, *, positive: bool = False) -> 
             f"effect {effect!r}: {option}= is {value!r}; give seconds or a timedelta, not negative."
         )
     return float(given)
+
+
+def is_address(place: str) -> bool:
+    """Whether a text is an address of something (`sqlite:///a.db`, `:memory:`), and not the path of a directory."""
+    first = place.split("/", 1)[0]
+    return first.endswith(":") and len(first) > 2
+
+
+def directory_of(given: Any) -> str:
+    """The directory that a journal is to live in, as it was given.
+
+    Raises:
+        ConfigurationError: it is none, or the journal would be in another place than the one that was meant.
+    """
+    place = os.fspath(given) if isinstance(given, str | os.PathLike) else given
+    if not isinstance(place, str):
+        raise ConfigurationError(
+            f'the journal lives in a directory, which {given!r:.200} does not name. Give its path: Interlock(".interlock"); for a journal '
+            "of another kind: Interlock(journal=...)."
+        )
+    if not place.strip() or "\0" in place:
+        raise ConfigurationError(
+            f'{place!r} is no name of a directory. Say where the journal lives, e.g. Interlock(".interlock").'
+        )
+    if is_address(place):
+        raise ConfigurationError(
+            f"{place!r} is no path of a directory; the journal would be in one of just that name. Give the directory's own path, e.g. "
+            'Interlock(".interlock"); for a journal of another kind: Interlock(journal=...), e.g. interlock.journal.MemoryJournal().'
+        )
+    if place[0] in "~$":
+        fill_in = "os.path.expanduser" if place[0] == "~" else "os.path.expandvars"
+        raise ConfigurationError(
+            f"nothing is filled in in {place!r}, so the journal would be in a directory of just that name. Write the path out, or give "
+            f"{fill_in}({place!r})."
+        )
+    return place
 
 
 def exceptions(option: str, given: Any, effect: str) -> tuple[type[BaseException], ...]:

@@ -7,11 +7,10 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from interlock.declaration import Declaration, ExceptionTypes, seconds
+from interlock.declaration import Declaration, ExceptionTypes, directory_of, seconds
 from interlock.effects import Proposal
 from interlock.errors import BadInput, ConfigurationError
 from interlock.function import EffectFunction
@@ -87,7 +86,7 @@ class Interlock:
         JournalUnsuitable: the place cannot hold a journal.
         JournalTooNew: a later version wrote it.
         JournalCorrupt: it is not a journal, or a damaged one.
-        ConfigurationError: both or neither of `directory` and `journal` are given.
+        ConfigurationError: both or neither of `directory` and `journal` are given, or it is none. Nothing is filled in in a path.
 
     **Durable when** this returns: an empty journal, or the one that was there.
     **If the process dies**, the kernel tells every other worker so, at once: a file lock held for the life of this object.
@@ -102,13 +101,20 @@ class Interlock:
     ) -> None:
         if (directory is None) == (journal is None):
             raise ConfigurationError('say where the journal lives: Interlock(".interlock"), or Interlock(journal=...).')
-        self.journal: Journal = journal if journal is not None else SQLiteJournal(Path(directory or ""))
+        if journal is None:
+            journal = SQLiteJournal(directory_of(directory))
+        elif not isinstance(journal, Journal):
+            raise ConfigurationError(
+                f'journal= is {journal!r:.200}, which is no journal. To keep one in a directory, name it first: Interlock(".interlock").'
+            )
+        self.journal: Journal = journal
         self.clock: Clock = clock if clock is not None else SystemClock()
         self._runner = Runner(self.journal, self.clock)
         self._effects: dict[str, EffectFunction[Any]] = {}
         self._watching: Watcher | None = None
         self._recovered = False
         self._lock = threading.Lock()
+        log.info("the journal is %s", place_of(journal))
 
     def __enter__(self) -> Interlock:
         return self
@@ -454,6 +460,11 @@ class Interlock:
             "recover() has not been called on this gate. What a crash left open is settled only when somebody asks for that effect "
             "again. Call gate.recover() once on start."
         )
+
+
+def place_of(journal: Journal) -> str:
+    """Where a journal is, for people: its absolute directory, or what kind of journal it is."""
+    return str(journal.directory) if isinstance(journal, SQLiteJournal) else type(journal).__name__
 
 
 def _report(outcomes: Sequence[Outcome]) -> Recovery:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interlock.calling import ToolCall
-from interlock.decorator import Interlock, Recovery
+from interlock.decorator import Interlock, Recovery, place_of
 from interlock.errors import BadInput, CallbackFailed, ConfigurationError
 from interlock.extend._answer import Answer, answer_of, not_taken
 from interlock.extend._effect import Effect
@@ -86,7 +86,6 @@ class ToolGate:
             self.interlock = Interlock(journal)
         else:
             self.interlock = Interlock(_place(place)) if journal is None else Interlock(journal=journal)
-        log.info("the journal is %s", self.place)
         try:
             with _told_of(file):
                 for name, gated in prepared.items():
@@ -105,8 +104,7 @@ class ToolGate:
     @property
     def place(self) -> str:
         """Where the journal is, for people: its absolute directory, or what kind of journal it is."""
-        journal = self.interlock.journal
-        return str(journal.directory) if isinstance(journal, SQLiteJournal) else type(journal).__name__
+        return place_of(self.interlock.journal)
 
     @property
     def effects(self) -> dict[str, EffectFunction[Any]]:

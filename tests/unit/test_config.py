@@ -127,6 +127,7 @@ def test_dict_json_and_toml_are_the_same(tmp_path: Path) -> None:
             'for the idempotency key write "$effect_id" itself',
         ),
         (changed("lookup", counts_as_ours=True), 'leave out "counts_as_ours"'),
+        ({**REFUND, "journal": "sqlite:///a.db"}, "journal: 'sqlite:///a.db' is no path of a directory"),
         ({**REFUND, "journal": "~/shop"}, "journal: nothing is filled in here, so '~/shop' would be a directory"),
         ({**REFUND, "journal": "$HOME/shop"}, "so '$HOME/shop' would be a directory"),
         ({**REFUND, "journal": "/srv/${SHOP}"}, "write out the path"),

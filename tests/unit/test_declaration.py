@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,6 +175,51 @@ def test_a_gate_needs_one_journal() -> None:
     for options in ({}, {"directory": ".interlock", "journal": MemoryJournal()}):
         with pytest.raises(ConfigurationError, match="where the journal lives"):
             Interlock(**options)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("", r"'' is no name of a directory"),
+        (" ", r"is no name of a directory"),
+        ("a\0b", r"is no name of a directory"),
+        ("sqlite:///a.db", r"'sqlite:///a.db' is no path of a directory.*Interlock\(journal=...\)"),
+        (Path("postgres://host/a"), r"is no path of a directory"),
+        (":memory:", r"MemoryJournal"),
+        (123, r"which 123 does not name"),
+        (b"journal", r"which b'journal' does not name"),
+        ("~/x", r"nothing is filled in in '~/x'.*os\.path\.expanduser\('~/x'\)"),
+        (Path("~/x"), r"os\.path\.expanduser"),
+        ("$HOME/x", r"os\.path\.expandvars"),
+    ],
+)
+def test_a_place_that_is_no_directory(place: Any, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal is never made in a place that nobody meant: where the next start looks elsewhere, all is done again."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=told):
+        Interlock(place)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_journal() -> None:
+    """Something else in a journal's place is refused with the way to name a directory."""
+    for options in ({"journal": "y"}, {"journal": Path("y")}, {"journal": 7}):
+        with pytest.raises(ConfigurationError, match=r"which is no journal.*Interlock\(\"\.interlock\"\)"):
+            Interlock(**options)
+    with pytest.raises(ConfigurationError, match="where the journal lives"):
+        Interlock(".", journal="y")  # type: ignore[arg-type]
+
+
+def test_the_log_says_where_the_journal_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The absolute place of the journal is in the log when it is opened, and nothing else is."""
+    monkeypatch.chdir(tmp_path)
+    caplog.set_level("INFO", logger="interlock")
+    Interlock("here").close()
+    Interlock(journal=MemoryJournal()).close()
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert said == [("INFO", f"the journal is {tmp_path / 'here'}"), ("INFO", "the journal is MemoryJournal")]
 
 
 def test_a_bound_method_can_be_gated() -> None:
