@@ -43,7 +43,7 @@ def read(line: bytes) -> Any:
         Malformed: it cannot be read, or a name stands twice in one object, which another reader may take another way.
     """
     try:
-        return json.loads(line, object_pairs_hook=_once)
+        return json.loads(line.decode("utf-8-sig"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise Malformed(str(error)) from None
 
@@ -55,9 +55,41 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return named
 
 
+def read_from_client(line: bytes) -> tuple[Any, bytes]:
+    """The message, or the batch of messages, of a client's line, and the line as any reader takes it: as one.
+
+    Raises:
+        Malformed: as `read`; or a name of the protocol is spelt in another case, which some readers take for the name (Go's do).
+    """
+    message = read(line)
+    for one in message if isinstance(message, list) else [message]:
+        require_exact_names(one)
+    end = line.rstrip(b"\r\n")
+    # Between values a carriage return is a space, but a server that reads its input as text begins a new line there.
+    return message, end.replace(b"\r", b" ") + b"\n" if b"\r" in end else line
+
+
+_NAMES = frozenset({"jsonrpc", "id", "method", "params", "result", "error", "name", "arguments", "_meta", "task"})
+
+
+def require_exact_names(message: Any) -> None:
+    """No name of the protocol stands in a message, or in its parameters, in another case.
+
+    Raises:
+        Malformed: one does.
+    """
+    if isinstance(message, dict):
+        for name in (*message, *params_of(message)):
+            if name not in _NAMES and name.casefold() in _NAMES:
+                raise Malformed(f"{name!r} is a name of the protocol but for its case")
+
+
 def write(message: Any) -> bytes:
     """A message as a line."""
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
+    try:
+        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    except UnicodeEncodeError:  # half of a character, which UTF-8 has no bytes for
+        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 def id_of(message: Message) -> str:
@@ -72,7 +104,9 @@ def is_request(message: Any) -> bool:
 
 def is_answer(message: Any) -> bool:
     """Whether it is the answer to a request."""
-    return isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
+    if not isinstance(message, dict) or "method" in message or "id" not in message:
+        return False
+    return "result" in message or "error" in message
 
 
 def params_of(message: Message) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import anyio
@@ -19,7 +20,7 @@ import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import jsonrpc_message_adapter
@@ -32,12 +33,24 @@ from starlette.types import Receive, Scope, Send
 from interlock import ConfigurationError
 from interlock.integrations.mcp._behind import Behind
 from interlock.integrations.mcp._face import show_tools
-from interlock.integrations.mcp._frame import ENVELOPE, RpcError, UpstreamGone, envelope_of, meta_of, params_of, write
+from interlock.integrations.mcp._frame import (
+    ENVELOPE,
+    Malformed,
+    RpcError,
+    UpstreamGone,
+    envelope_of,
+    meta_of,
+    params_of,
+    read,
+    require_exact_names,
+    write,
+)
 from interlock.integrations.mcp._gateway import log
-from interlock.integrations.mcp._stdio import Connection
+from interlock.integrations.mcp._stdio import LAST_S, Connection
 from interlock.integrations.mcp._upstream import Upstream
 
 _IDLE_S = 30 * 60.0  # as long as the SDK's own servers keep a session that nobody uses
+_FLUSH_S = 0.5  # for a client to read the answers of a session whose server has ended
 _VERSION_HEADER = "mcp-protocol-version"
 _SUBSCRIPTION = f"{ENVELOPE}subscriptionId"
 
@@ -53,6 +66,7 @@ class HttpFront:
     def __init__(self, behind: Behind, security: TransportSecuritySettings) -> None:
         self._behind = behind
         self._security = security
+        self._guard = TransportSecurityMiddleware(security)
         self._sessions: dict[str, StreamableHTTPServerTransport] = {}
         self._shared = SharedServer(behind)
         server: Server[Any] = Server("interlock-proxy", get_tool_input_schema=behind.schema_of)
@@ -89,10 +103,14 @@ class HttpFront:
         elif request.method != "POST":
             await _refused("Bad Request: Missing session ID", 400)(scope, receive, send)
         else:
-            await self._open(scope, receive, send)
+            refused = await self._guard.validate_request(request, is_post=True) or _not_opening(await request.body())
+            if refused is not None:
+                await refused(scope, receive, send)
+            else:
+                await self._open(scope, _once_more(await request.body(), receive), send)
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A session's first request."""
+        """A session's first request. Nothing else starts a server."""
         transport = StreamableHTTPServerTransport(
             uuid.uuid4().hex, security_settings=self._security, idle_timeout=_IDLE_S
         )
@@ -134,9 +152,16 @@ class HttpFront:
                 async def answer() -> None:
                     while True:
                         await writing.send(await queue.get())
+                        queue.task_done()
 
                 async def end_with_the_server() -> None:
                     await asyncio.wait({connection.upstream.ended})
+                    self._sessions.pop(session, None)
+                    if connection.has_calls:  # which are answered by a process of our own
+                        await connection.settle()
+                        with suppress(TimeoutError):  # a client that does not read is not waited for
+                            await asyncio.wait_for(queue.join(), LAST_S)
+                        await asyncio.sleep(_FLUSH_S)
                     await transport.terminate()
 
                 tasks.start_soon(answer)
@@ -227,13 +252,18 @@ class SharedServer:
         self._open: dict[str, asyncio.Queue[dict[str, Any]]] = {}
 
     async def close(self) -> None:
-        """End it."""
+        """End it, once what has left has ended."""
         if self._upstream is not None:
+            await self._upstream.quiet(LAST_S)
             await self._upstream.close()
 
     async def forward(self, ctx: Any, call_next: Any) -> dict[str, Any]:
         """A middleware of the SDK's server that answers every request itself, as the server behind answers it."""
         params = dict(ctx.params or {})
+        try:
+            require_exact_names({"params": params})
+        except Malformed as error:
+            raise MCPError(code=-32602, message=str(error)) from error
         async with self._starting:
             if self._upstream is None or self._upstream.is_gone:
                 self._upstream = await Upstream.start(self._behind.command, self._take)
@@ -299,6 +329,20 @@ class SharedServer:
             said.put_nowait(message)
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's server, which a signal stops and no more: uvicorn's own ends the process by it, before what has left has ended."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        stopping = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self.handle_exit) for number in stopping}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():  # so that a second one ends the process at once
+                signal.signal(number, handler)
+
+
 async def serve_http(behind: Behind, place: str) -> int:
     """Serve until a signal ends it.
 
@@ -310,20 +354,27 @@ async def serve_http(behind: Behind, place: str) -> int:
         The exit code.
     """
     host, port = address(place)
-    names = {host, "localhost", "127.0.0.1"} if host in ("127.0.0.1", "localhost", "::1") else {host}
-    security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=[f"{name}:*" for name in names],
-        allowed_origins=[f"http://{name}:*" for name in names],
-    )
-    front = HttpFront(behind, security)
+    front = HttpFront(behind, security_of(host))
     config = uvicorn.Config(
         front, host=host, port=port, lifespan="off", log_level="warning", timeout_graceful_shutdown=5
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     async with front.running():
         await server.serve()
     return 0 if server.started else 1
+
+
+def security_of(host: str) -> TransportSecuritySettings:
+    """Whom to answer that listens at a host: those who ask for it by one of its own names."""
+    loopback = {"localhost", "127.0.0.1", "[::1]"}
+    own = f"[{host}]" if ":" in host else host
+    names = loopback if own in loopback else {own}
+    hosts = [allowed for name in names for allowed in (name, f"{name}:*")]  # a client leaves out port 80
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=hosts,
+        allowed_origins=[f"http://{allowed}" for allowed in hosts],
+    )
 
 
 def address(place: str) -> tuple[str, int]:
@@ -344,12 +395,33 @@ def _each(line: bytes, deliver: Callable[[Any], None]) -> None:
         message = json.loads(line)
         for one in message if isinstance(message, list) else [message]:
             deliver(one)
-    except ValueError:
+    except (ValueError, RecursionError):
         log.warning(
             "the server wrote what is no message of the protocol: %s", line[:200].decode(errors="replace").strip()
         )
 
 
-def _refused(message: str, status: int) -> Response:
-    error = {"code": -32600, "message": message}
+def _refused(message: str, status: int, *, code: int = -32600) -> Response:
+    error = {"code": code, "message": message}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status)
+
+
+def _not_opening(body: bytes) -> Response | None:
+    """What is answered to a request without a session that opens none."""
+    try:
+        message = read(body)
+    except Malformed as error:
+        return _refused(f"Parse error: {error}", 400, code=-32700)
+    if not isinstance(message, dict) or message.get("method") != "initialize":
+        return _refused("Bad Request: Missing session ID", 400)
+    return None
+
+
+def _once_more(body: bytes, receive: Receive) -> Receive:
+    """What gives a body that was read already, and then what comes after it."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def give() -> Any:
+        return messages.pop() if messages else await receive()
+
+    return give

@@ -1,7 +1,8 @@
 """One client's connection: its lines, the server's lines, and which of them the gate sees.
 
 Every byte that is not a gated `tools/call`, or the list of tools, passes as it came, in either direction: requests of the server to its
-client, progress, notifications, batches, and whatever a later version of the protocol adds. It must not know what the gate decides.
+client, progress, notifications, batches, and whatever a later version of the protocol adds. A client's line that two readers could take
+differently does not pass. It must not know what the gate decides.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from interlock.integrations.mcp._frame import (
     is_request,
     meta_of,
     params_of,
-    read,
+    read_from_client,
     write,
 )
 from interlock.integrations.mcp._gateway import log
 from interlock.integrations.mcp._upstream import Upstream
+
+LAST_S = 60.0  # how long what has left is waited for, once the client has gone; twice a tool's own `timeout`
 
 
 class Connection:
@@ -50,6 +53,7 @@ class Connection:
         self._evidence = dict(evidence or {})
         self._lists: set[str] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._calls: set[asyncio.Task[None]] = set()  # of which two may have one id, if the client errs
 
     async def open(self) -> None:
         """Start the server's process of this connection."""
@@ -57,16 +61,28 @@ class Connection:
 
     async def finish(self) -> None:
         """The client has gone: let end what has left, then end the server's process."""
-        while self._running:
-            await asyncio.wait(self._running.values())
+        await self.settle()
+        await self.upstream.quiet(LAST_S)  # a call that was cancelled has left all the same
         await self.upstream.close()
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether a call of the gate is under way."""
+        return bool(self._calls)
+
+    async def settle(self) -> None:
+        """Let the calls of the gate end; one that waits for a server that hangs is given up, as if its client had cancelled it."""
+        if self._calls:
+            _, hanging = await asyncio.wait(self._calls, timeout=LAST_S)
+            for call in hanging:
+                call.cancel()
 
     def take(self, line: bytes) -> None:
         """A line of the client's."""
         if not line.strip():
             return
         try:
-            message = read(line)
+            message, line = read_from_client(line)
         except Malformed as error:
             # Not handed on: another reader might find a gated call in it.
             failure = {"code": -32700, "message": f"Parse error: {error}"}
@@ -106,8 +122,14 @@ class Connection:
             own = id_of(message)
             task = asyncio.ensure_future(self._call(message))
             self._running[own] = task
-            task.add_done_callback(lambda _: self._running.pop(own, None))
+            self._calls.add(task)
+            task.add_done_callback(lambda _: self._ended(own, task))
         # A call without an id asks for no answer, so nobody would learn what became of it: it is not made.
+
+    def _ended(self, own: str, call: asyncio.Task[None]) -> None:
+        self._calls.discard(call)
+        if self._running.get(own) is call:
+            del self._running[own]
 
     async def _call(self, message: Message) -> None:
         params = params_of(message)

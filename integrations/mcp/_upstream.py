@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import os
 import signal
 import sys
@@ -31,6 +32,8 @@ from interlock.integrations.mcp._frame import (
 _LONGEST_LINE = 2**28  # bytes; asyncio would else end the reading at 64 KiB, less than one picture in a result
 _PATIENCE_S = 2.0  # after its input is closed; as long as the clients of the official SDK give a server
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl(2)
+_LOOK_S = 0.5  # how often a silent server is looked at: it may have ended, with its output open in a child of its own
+_log = logging.getLogger("interlock")
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -151,6 +154,11 @@ class Upstream:
                 return found
             cursor = following
 
+    async def quiet(self, wait_s: float) -> None:
+        """Wait until no request of our own is open any more, but no longer than that."""
+        if self._waiting:
+            await asyncio.wait(self._waiting.values(), timeout=wait_s)
+
     async def close(self) -> None:
         """Close its input, and end it if it does not end by itself."""
         if self._process.stdin is not None:
@@ -165,34 +173,56 @@ class Upstream:
                 return
 
     async def _listen(self) -> None:
-        assert self._process.stdout is not None
         try:
-            while line := await self._process.stdout.readline():
-                self._take(line)
+            while line := await self._line():
+                try:
+                    self._take(line)
+                except Exception:  # noqa: BLE001 - what one line does must not end the reading, for which others wait
+                    _log.exception("a line of the server's could not be handed on: %r", line[:200])
         except ValueError as error:  # a line longer than the limit
             print(f"interlock: the server's answer cannot be read: {error}", file=sys.stderr)
             with suppress(ProcessLookupError):
                 self._process.kill()
         finally:
-            self.exit_code = await self._process.wait()
+            if self._process.returncode is None:
+                await self._process.wait()
+            self.exit_code = self._process.returncode
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(
                         UpstreamGone(f"the server ended with {self.exit_code} before it answered", was_written=True)
                     )
 
+    async def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        while True:
+            has_ended = self._process.returncode is not None
+            try:
+                return await asyncio.wait_for(self._process.stdout.readline(), _LOOK_S)
+            except TimeoutError:
+                if has_ended:
+                    return b""
+
     def _take(self, line: bytes) -> None:
         try:
             message: Any = read(line)
         except Malformed:
             message = None  # not ours; what the client makes of it is between the two
-        future = self._waiting.get(message["id"]) if is_answer(message) and isinstance(message["id"], str) else None
-        if future is not None:
-            self._answer(future, message)
-        elif is_answer(message) and isinstance(message["id"], str) and message["id"].startswith(f"il-{self._nonce}-"):
-            pass  # an answer to a request of ours that nobody waits for any more
-        elif self._deliver is not None:
+        if isinstance(message, list):
+            others = [one for one in message if not self._is_own(one)]
+            if len(others) < len(message):
+                message, line = others, write(others)
+        if message != [] and not self._is_own(message) and self._deliver is not None:
             self._deliver(line, message)
+
+    def _is_own(self, message: Any) -> bool:
+        """Whether it is an answer to a request of ours, which is taken; if nobody waits for it any more, it is dropped."""
+        own = message["id"] if is_answer(message) else None
+        if not isinstance(own, str) or not (own in self._waiting or own.startswith(f"il-{self._nonce}-")):
+            return False
+        if own in self._waiting:
+            self._answer(self._waiting[own], message)
+        return True
 
     @staticmethod
     def _answer(future: asyncio.Future[dict[str, Any]], message: Message) -> None:

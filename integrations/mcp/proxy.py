@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import queue
+import signal
 import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from interlock import ConfigurationError, JournalError
 from interlock.extend import ToolsConfig, load
@@ -62,11 +65,27 @@ async def _serve_stdio(behind: Behind) -> int:
     connection = Connection(behind, written.put)
     await connection.open()
     reading = asyncio.ensure_future(_read_input(connection))
-    await asyncio.wait({reading, connection.upstream.ended}, return_when=asyncio.FIRST_COMPLETED)
-    exit_code = 0 if reading.done() else connection.upstream.exit_code or 0
+    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    _stop_by_signal(stopped)
+    ends: set[asyncio.Future[Any]] = {reading, stopped, connection.upstream.ended}
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    exit_code = 0 if reading.done() else stopped.result() if stopped.done() else connection.upstream.exit_code or 0
     await connection.finish()
     written.close()
     return exit_code if exit_code >= 0 else 128 - exit_code
+
+
+def _stop_by_signal(stopped: asyncio.Future[int]) -> None:
+    """SIGTERM is taken as the client's going, so that what has left ends first; a second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        loop.remove_signal_handler(signal.SIGTERM)
+        if not stopped.done():
+            stopped.set_result(-signal.SIGTERM)
+
+    with suppress(NotImplementedError):  # where there are no such handlers
+        loop.add_signal_handler(signal.SIGTERM, stop)
 
 
 async def _read_input(connection: Connection) -> None:
@@ -85,7 +104,10 @@ async def _read_input(connection: Connection) -> None:
 
 
 class _Output:
-    """Lines to the client, written by a thread, so that a client that does not read stops nobody else."""
+    """Lines to the client, written by a thread, so that a client that does not read stops nobody else.
+
+    Not by sys.stdout: the interpreter could not flush that at its end while this thread waits for the client.
+    """
 
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -102,7 +124,7 @@ class _Output:
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
             try:
-                sys.stdout.buffer.write(line)
-                sys.stdout.buffer.flush()
-            except (OSError, ValueError):
+                while line:
+                    line = line[os.write(1, line) :]
+            except OSError:
                 return  # the client has gone; what it asked for goes on

@@ -120,7 +120,10 @@ class Conversation:
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.said.put(json.loads(line))
+            try:
+                self.said.put(json.loads(line.decode()))
+            except (ValueError, RecursionError):  # what passes as it came need not be a message
+                self.heard.append(line)
         self.said.put(None)
 
 

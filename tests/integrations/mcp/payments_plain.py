@@ -1,19 +1,23 @@
 """A server written without the SDK, in either era, over the same refund service: `python payments_plain.py DIRECTORY [TRAIT ...]`.
 
-It starts at once, logs what it gets to `frames.jsonl`, and shows traits that the SDK's own server does not:
+It starts at once, logs what it gets to `frames.jsonl` and that it started to `starts`, and shows traits that the SDK's own server does not:
 
 - `asks`: `create_refund` asks its client for a confirmation first, and binds the state of that to the arguments, as the SDK does.
 - `exits`: it ends in the middle of the first refund, which has landed.
 - `prints`: it writes to its output what is no message. `muddles`: its answer to `find_refund` is no answer.
+- `pages`: it lists one tool at a time. `text`: it reads text, in which a carriage return ends a line, as the SDK's own server does.
+- `batches`: its answers come in batches. `twice`: each of its answers comes twice. `orphans`: it leaves a child behind when it exits.
 - `old`: it knows only the handshake. `new`: it knows only the era without one. `strict`: `order_id` only.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -22,6 +26,9 @@ from typing import Any
 
 MODERN = "io.modelcontextprotocol/protocolVersion"
 TEXT = {"type": "string"}
+PRINTED = b'{"result": 3}\n{"error": "none"}\n{"id": {}, "result": {}}\n' + b"[" * 9999 + b"\n"
+# Holds the server's output open as long as the proxy lives.
+ORPHAN = "import os, sys, time\nwhile os.path.exists(f'/proc/{sys.argv[1]}'): time.sleep(0.05)"
 TOOLS: list[dict[str, Any]] = [
     {
         "name": "create_refund",
@@ -81,10 +88,16 @@ class Server:
         self.era = ""
 
     def serve(self) -> None:
-        for line in sys.stdin.buffer:
+        with (self.directory / "starts").open("a") as log:
+            log.write(f"{os.getpid()}\n")
+        text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
+        for line in (line.encode() for line in text) if "text" in self.traits else sys.stdin.buffer:
             with (self.directory / "frames.jsonl").open("ab") as log:
                 log.write(json.dumps({"pid": os.getpid()}).encode()[:-1] + b', "frame": ' + line.strip() + b"}\n")
-            message = json.loads(line)
+            try:
+                message = json.loads(line)
+            except ValueError:
+                continue
             if isinstance(message, list):
                 self.write([self.answer(one) for one in message if "id" in one])
             elif message.get("method") == "tools/call":
@@ -95,8 +108,13 @@ class Server:
     def write(self, message: Any) -> None:
         with self.lock:
             if "prints" in self.traits:
-                sys.stdout.buffer.write(b"refunding...\n17\n[3, {}]\n")
-            sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
+                sys.stdout.buffer.write(b"refunding...\n17\n[3, {}]\n" + PRINTED)
+            if "batches" in self.traits and (
+                "lone_batches" not in self.traits or str(message.get("id")).startswith("il-")
+            ):
+                message = [{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}}, message]
+            for _ in range(2 if "twice" in self.traits else 1):
+                sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
             sys.stdout.buffer.flush()
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -122,9 +140,15 @@ class Server:
         return {
             "initialize": {**info, "protocolVersion": params.get("protocolVersion")},
             "server/discover": {**info, "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private"},
-            "tools/list": {"tools": TOOLS, **({"ttlMs": 0, "cacheScope": "private"} if "_meta" in params else {})},
+            "tools/list": {**self.page(params), **({"ttlMs": 0, "cacheScope": "private"} if "_meta" in params else {})},
             "ping": {},
         }[message["method"]]
+
+    def page(self, params: dict[str, Any]) -> dict[str, Any]:
+        if "pages" not in self.traits:
+            return {"tools": TOOLS}
+        at = int(params.get("cursor", len(TOOLS))) - 1  # the last one first
+        return {"tools": [TOOLS[at]], **({"nextCursor": str(at)} if at else {})}
 
     def call(self, message: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
         arguments = params.get("arguments") or {}
@@ -146,6 +170,10 @@ class Server:
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
         if "exits" in self.traits and params["name"] == "create_refund":
             time.sleep(0.05)
+            if "orphans" in self.traits:
+                subprocess.Popen(
+                    [sys.executable, "-S", "-E", "-c", ORPHAN, str(os.getppid())], stdin=subprocess.DEVNULL
+                )
             os._exit(3)
         return {"content": [{"type": "text", "text": json.dumps(value)}], "structuredContent": value}
 
