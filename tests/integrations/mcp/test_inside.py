@@ -17,6 +17,7 @@ from fastmcp.server import create_proxy
 from mcp.client import Client
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     ElicitRequest,
     ElicitRequestFormParams,
@@ -140,6 +141,38 @@ def test_an_effect_in_python(place: Place, closing: list[Any]) -> None:
     result = call(server, REFUND)
     assert result.is_error is False
     assert place.service.refunds("881")[0]["id"] in result.content[0].text
+
+
+@pytest.mark.parametrize("make", [sdk_server, fastmcp_server])
+def test_a_tool_that_fails_and_says_that_it_did_nothing(make: Any, place: Place, closing: list[Any]) -> None:
+    """With `rejected_on_error` what a tool raises inside the server is FAILED, and the same call is made again."""
+    server = make(place)
+    protect = for_sdk.protect_server if make is sdk_server else for_fastmcp.protect_server
+    closing.append(protect(server, gating(rejected_on_error=True), journal=place.journal))
+    ask = call if make is sdk_server else call_fastmcp
+    place.service.lay("error_before", order_id="881")
+    told = ask(server, REFUND)
+    assert told.is_error is True
+    assert told.meta["interlock/outcome"]["status"].startswith("FAILED"), told
+    assert ask(server, REFUND).is_error is False
+    assert len(place.service.refunds("881")) == 1
+
+
+def test_an_error_of_the_protocol_inside_a_server(place: Place, closing: list[Any]) -> None:
+    """A tool of the SDK's server that raises an error of the protocol which says that nothing was started has FAILED."""
+    server: MCPServer[Any] = MCPServer("payments")
+    for name in ("get_order", "find_refund"):
+        server.tool()(place.functions[name])
+
+    @server.tool()
+    async def create_refund(order_id: str, amount: int, reference: str = "") -> Any:
+        """Refund an order."""
+        raise MCPError(code=-32602, message="no such order")
+
+    closing.append(for_sdk.protect_server(server, place.config, journal=place.journal))
+    told = call(server, REFUND)
+    assert told.is_error is True
+    assert told.meta["interlock/outcome"]["status"] == "FAILED:invalid_request"
 
 
 def test_fastmcp_in_front_of_another_server(place: Place, closing: list[Any]) -> None:
