@@ -14,7 +14,7 @@ from interlock.declaration import Declaration, ExceptionTypes, directory_of, sec
 from interlock.effects import Proposal
 from interlock.errors import BadInput, ConfigurationError
 from interlock.function import EffectFunction
-from interlock.gate import Runner
+from interlock.gate import Runner, is_in_loop
 from interlock.journal import Journal, SQLiteJournal
 from interlock.outcomes import Outcome, Reason
 from interlock.ports import Clock, SystemClock, Target, Verdict
@@ -288,9 +288,14 @@ class Interlock:
         Returns:
             One outcome for each effect that was open; `.still_open` and `.ambiguous` want attention.
 
+        Raises:
+            ConfigurationError: a declared function or a callback is async, and an event loop runs in this thread (await `arecover`).
+
         **Durable when** this returns: every outcome but IN_FLIGHT.
         **If the process dies** meanwhile: the next recovery starts over from the record.
         """
+        if is_in_loop():
+            self._refuse_what_needs_a_loop()
         self._recovered = True
         return _report(self._runner.recover(self.journal.open_effects(), self._find, self._wait_s(wait)))
 
@@ -413,6 +418,14 @@ class Interlock:
 
     def _find(self, name: str) -> Target | None:
         return self._effects.get(name)
+
+    def _refuse_what_needs_a_loop(self) -> None:
+        for effect in self.effects.values():
+            if effect.needs_loop:
+                raise ConfigurationError(
+                    f"effect {effect.name!r}, or a callback of it, is async, and an event loop runs in this thread: recover() would stop "
+                    "that loop, and await it on another one, where a client of this one cannot be used. Await gate.arecover() instead."
+                )
 
     @staticmethod
     def _wait_s(wait: float | timedelta | None) -> float:

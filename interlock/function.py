@@ -142,6 +142,11 @@ class EffectFunction(Generic[A]):
     def __repr__(self) -> str:
         return f"<effect {self.name!r}, tier {self.capabilities.tier}>"
 
+    @property
+    def needs_loop(self) -> bool:
+        """Whether the function, or a callback of it, is to be awaited."""
+        return self.is_coroutine or any(callback.is_async for callback in self._callbacks.values())
+
     # --- calling ---------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> A:

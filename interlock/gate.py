@@ -761,6 +761,15 @@ _PLAIN = frozenset({type(None), bool, int, str, dict, list, tuple})
 """Types that nobody can await. Most results have one of them, and to ask takes longer."""
 
 
+def is_in_loop() -> bool:
+    """Whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def resolve(result: Any) -> Any:
     """A callback's result; an awaitable one is awaited here, on an event loop of its own."""
     if type(result) in _PLAIN or not inspect.isawaitable(result):
@@ -769,9 +778,7 @@ def resolve(result: Any) -> Any:
     async def wait() -> Any:
         return await result
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not is_in_loop():
         return asyncio.run(wait())
     from concurrent.futures import ThreadPoolExecutor  # here, since a process that awaits nothing needs no threads
 

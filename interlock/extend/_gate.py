@@ -24,7 +24,7 @@ from interlock.extend._effect import Effect
 from interlock.extend._gated import GatedTool, ask_facts, facts_seen, origin_of, seen_of
 from interlock.extend._parameters import Parameters, check_arguments
 from interlock.function import EffectFunction
-from interlock.gate import resolve
+from interlock.gate import is_in_loop, resolve
 from interlock.journal import Journal, SQLiteJournal
 from interlock.naming import JOURNAL
 from interlock.rules.values import storable
@@ -384,9 +384,7 @@ def _place(journal: Path | Placed) -> Path:
 
 
 def _refuse_inside_a_loop(name: str, instead: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not is_in_loop():
         return
     raise ConfigurationError(
         f"the tool {name!r}, or one that is asked for it, is async, and an event loop runs in this thread: waiting here would stop "

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock import EffectFunction, Interlock, NotSent
+from interlock import ConfigurationError, EffectFunction, Interlock, NotSent
 from interlock.journal import MemoryJournal
 
 
@@ -163,6 +163,30 @@ async def test_sync_callbacks_of_an_async_effect_do_not_block_the_loop() -> None
 
     assert str(await mail("ada")) == "COMMITTED"
     assert where == [False, True]
+
+
+@pytest.mark.parametrize("which", ["function", "callback"])
+def test_recover_inside_a_loop_that_it_would_stop_is_refused(which: str) -> None:
+    """Where something is to be awaited, `recover()` in a running loop says what to await; plain effects, and plain code, are recovered."""
+    gate = Interlock(journal=MemoryJournal())
+
+    async def pay(order: str, idempotency_key: str) -> None: ...
+    async def find(idempotency_key: str) -> None: ...
+    def plainly(order: str, idempotency_key: str) -> None: ...
+
+    async def inside() -> int:
+        return len(gate.recover())
+
+    gate.effect(key=lambda order: order)(plainly)
+    assert asyncio.run(inside()) == 0
+    if which == "function":
+        gate.effect(key=lambda order: order, name="pay")(pay)
+    else:
+        gate.effect(key=lambda order: order, name="pay", lookup=find, settle_after=0)(plainly)
+    with pytest.raises(ConfigurationError, match=r"effect 'pay'.*Await gate\.arecover\(\)"):
+        asyncio.run(inside())
+    assert len(gate.recover()) == 0
+    assert len(asyncio.run(gate.arecover())) == 0
 
 
 def test_async_callbacks_of_a_sync_effect() -> None:
