@@ -485,11 +485,12 @@ def _report(outcomes: Sequence[Outcome]) -> Recovery:
     for outcome in report:
         if outcome.reason in (Reason.NO_FUNCTION, Reason.RECOVERY_ERROR):
             continue  # told when it was found, with what to do
-        log.log(
-            logging.WARNING if outcome.status in ("AMBIGUOUS", "IN_FLIGHT") else logging.INFO,
-            "recovered %s %r: %s",
-            outcome.effect,
-            outcome.key,
-            outcome,
-        )
+        if outcome.reason == Reason.SENDER_ALIVE:
+            log.info("%s %r is left to its live sender", outcome.effect, outcome.key)
+        elif outcome.status == "IN_FLIGHT":
+            why = f": {outcome.detail}" if outcome.detail else ""
+            log.warning("%s %r is still open: %s%s", outcome.effect, outcome.key, outcome, why)
+        else:
+            level = logging.WARNING if outcome.status == "AMBIGUOUS" else logging.INFO
+            log.log(level, "recovered %s %r: %s", outcome.effect, outcome.key, outcome)
     return report

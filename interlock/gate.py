@@ -29,6 +29,7 @@ from interlock.effects import Facts, History, Own
 from interlock.errors import (
     BadInput,
     CallbackFailed,
+    ConfigurationError,
     JournalError,
     NotSent,
     PremiseUnreadable,
@@ -504,10 +505,11 @@ class _Call:
         return resolve(self.target.is_allowed(step.payload, step.idempotency_key))
 
     def _look_up(self, step: LookUp) -> Seen:
+        target = self.target
         try:
-            return _seen(resolve(self.target.look_up(step.payload, step.idempotency_key)), self.target, step)
+            return _seen(resolve(target.look_up(step.payload, step.idempotency_key)), target, step)
         except Exception as error:  # noqa: BLE001 - a look-up that fails is not absence
-            return _lookup_failed(error)
+            return _told(_lookup_failed(error), target, step)
 
     def _wait(self, step: Wait) -> None:
         self.runner.clock.sleep(step.seconds)
@@ -545,7 +547,7 @@ class _Call:
                 try:
                     return _seen(await self._acall("lookup", target.look_up, step), target, step)
                 except Exception as error:  # noqa: BLE001 - a look-up that fails is not absence
-                    return _lookup_failed(error)
+                    return _told(_lookup_failed(error), target, step)
             case Wait():
                 return await self.runner.clock.asleep(step.seconds)
 
@@ -744,9 +746,19 @@ def _says_nothing(found: Any) -> bool:
 
 
 def _lookup_failed(error: Exception) -> Seen:
-    text = text_of(error)
-    log.warning("a look-up failed, which says nothing about the effect: %s", text)
-    return Seen(found=False, failed=text)
+    # The gate's own word says what has to change, for instance that the function no longer takes what is on the record.
+    return Seen(found=False, failed=words_of(error) if isinstance(error, ConfigurationError) else text_of(error))
+
+
+def _told(failed: Seen, target: Target, step: LookUp) -> Seen:
+    """A look-up that raised, as it is; the log says of which effect, and why."""
+    log.warning(
+        "effect %r, idempotency key %s: it could not be looked up, which says nothing about whether it landed: %s",
+        target.name,
+        step.idempotency_key,
+        failed.failed,
+    )
+    return failed
 
 
 _NOT_RUN_YET = frozenset({GeneratorType, map, filter, zip})

@@ -115,8 +115,8 @@ _PERSON: Mapping[str, str] = {
     "IN_FLIGHT:key_in_use": "The service is still working on a request with this key. Ask again later.",
     "IN_FLIGHT:unanswered": "It was sent and no clear answer came. Ask again later; recovery will settle it.",
     "IN_FLIGHT:absence_not_yet_trusted": "The service does not show it yet, which is too early to mean that it is absent. Ask again later.",
-    "IN_FLIGHT:lookup_failed": "The look-up gave no clear answer, which says nothing about the effect. It stays open; see to the look-up, "
-    "then recover again.",
+    "IN_FLIGHT:lookup_failed": "It could not be looked up, or the look-up gave no clear answer, which says nothing about the "
+    "effect. It stays open; see to the cause, then recover again.",
     "IN_FLIGHT:check_unreadable": "Permission or facts could not be read, so nothing was sent. Ask again when they can.",
     "IN_FLIGHT:race_lost": "Another worker got in first at the same moment. Ask again to get its result.",
     "IN_FLIGHT:no_function": "An effect of this name is open, but no function of this name is registered. Register it under that name "

@@ -346,7 +346,9 @@ def test_the_same_call_from_many_threads_is_one_send() -> None:
 
 @pytest.mark.parametrize("is_closed", [False, True])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_event_loop_that_is_dropped_in_a_send_loses_no_answer(tmp_path: Path, is_closed: bool) -> None:
+def test_an_event_loop_that_is_dropped_in_a_send_loses_no_answer(
+    tmp_path: Path, is_closed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """The loop is given up without ending its tasks while a thread sends: the effect is the thread's, and its answer is recorded."""
     gate = Interlock(tmp_path)
     goes_on, sends = threading.Event(), threading.Event()
@@ -377,7 +379,10 @@ def test_an_event_loop_that_is_dropped_in_a_send_loses_no_answer(tmp_path: Path,
 
     threads = run()
     gc.collect()
-    assert [str(outcome) for outcome in gate.recover()] == ["IN_FLIGHT:sender_alive"]
+    with caplog.at_level("INFO", logger="interlock"):
+        assert [str(outcome) for outcome in gate.recover()] == ["IN_FLIGHT:sender_alive"]
+    (told,) = [record for record in caplog.records if "'881'" in record.getMessage()]
+    assert (told.levelname, told.getMessage()) == ("INFO", "pay '881' is left to its live sender")
     goes_on.set()
     threads.shutdown()
     gc.collect()

@@ -235,7 +235,7 @@ def renamed(gate: Interlock, sent: list[Any], options: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("tier", [1, 2])
-def test_a_recorded_argument_that_the_function_no_longer_takes(tier: int) -> None:
+def test_a_recorded_argument_that_the_function_no_longer_takes(tier: int, caplog: pytest.LogCaptureFixture) -> None:
     """It is not left out, which would refund all instead of 20: the effect stays open, and recovery says what to do."""
     world, sent = World(), list[Any]()
     options: dict[str, Any] = (
@@ -263,6 +263,16 @@ def test_a_recorded_argument_that_the_function_no_longer_takes(tier: int) -> Non
         assert outcome.status == "IN_FLIGHT"
         assert "the record holds 'amount'" in outcome.detail
         assert "Let it take that again" in outcome.detail
+        if tier == 2:
+            assert outcome.for_person.startswith("It could not be looked up, or")
+            assert outcome.detail.startswith("effect 'refund': the record holds")
+            (told,) = (line for line in caplog.messages if "it could not be looked up" in line)
+            assert f"effect 'refund', idempotency key {outcome.effect_id}" in told
+            assert "the record holds 'amount'" in told
+            assert any(
+                line.startswith("refund '881' is still open: IN_FLIGHT:lookup_failed: ") for line in caplog.messages
+            )
+        caplog.clear()
     assert sent == []
     gate = world.gate()
     before(gate)
