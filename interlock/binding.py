@@ -53,7 +53,7 @@ class Binding:
         context: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None,
     ) -> None:
         self.effect = effect
-        self._what = f"the arguments of {effect!r}"
+        self._what = f"the call of {effect!r}"
         parameters = _signature(function, effect).parameters
         self.takes_key = KEY_ARGUMENT in parameters
         names = tuple(name for name in parameters if name != KEY_ARGUMENT)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from interlock.declaration import Declaration, ExceptionTypes, directory_of, seconds
 from interlock.effects import Proposal
@@ -71,6 +72,30 @@ class Declare(Protocol):
         ...
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _told_kindly(effect: F) -> F:
+    """What Python says of a call that does not fit, in the words of a declaration."""
+    options = ("key", *(effect.__kwdefaults__ or ()))
+
+    @functools.wraps(effect)
+    def checked(self: Interlock, /, *given: Any, **said: Any) -> Any:
+        if given:
+            raise ConfigurationError(
+                f"@gate.effect is given {given[0]!r:.100}; it takes options by name, in parentheses, before the function: "
+                '@gate.effect(key=lambda order: f"refund:{order}").'
+            )
+        for option in said:
+            if option not in options:
+                from interlock.naming import instead_of  # here, since only a mistake needs it
+
+                raise TypeError(f"gate.effect() has no option {option!r}; {instead_of(option, options)}")
+        return effect(self, **said)
+
+    return cast("F", checked)
+
+
 class Interlock:
     """The gate: a journal in a directory, and the functions with outside effects that go through it.
 
@@ -129,6 +154,7 @@ class Interlock:
         """The declared functions, by name."""
         return dict(self._effects)
 
+    @_told_kindly
     def effect(
         self,
         *,

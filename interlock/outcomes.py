@@ -125,6 +125,9 @@ _PERSON: Mapping[str, str] = {
     "IN_FLIGHT:recovery_error": "Recovery of this effect stopped with an error; it is still open. See the detail, then recover again.",
 }
 
+_SAID_NO = "It did not happen. Calling again in the same way will not help; the cause has to be fixed first."
+"""Of a FAILED effect to which the service said no."""
+
 _NOT_KNOWN_YET = (
     "It is not known yet whether this happened; that is settled by looking again. Do not start it another way; call again {when} for the "
     "result."
@@ -293,6 +296,8 @@ class Outcome:
         if self.settlement:
             return _SETTLED_MODEL[self.settlement]
         text = _MODEL.get(str(self)) or _MODEL.get(self.status) or "Refused. Calling again will not help."
+        if self.status is Status.FAILED and not self.can_ask_again:
+            text = _SAID_NO
         # What a service said no for, or which approval, is what a model can act on, or pass on.
         denied = self.reason in (Reason.LEASE, Reason.LEASE_AT_RECOVERY)
         tells = self.detail and (denied or self.status is Status.FAILED)

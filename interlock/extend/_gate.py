@@ -157,7 +157,7 @@ class ToolGate:
         """
         gated = self._find(name)
         if gated.needs_loop:
-            _refuse_inside_a_loop(name, "acall")
+            _refuse_inside_a_loop(name, "acall", " (in place of reply(): areply())")
         try:
             given = gated.given(arguments, context, decision, evidence, seen)
             outcome = gated.effect.submit_blocking((), **given)
@@ -383,10 +383,10 @@ def _place(journal: Path | Placed) -> Path:
     return place
 
 
-def _refuse_inside_a_loop(name: str, instead: str) -> None:
+def _refuse_inside_a_loop(name: str, instead: str, further: str = "") -> None:
     if not is_in_loop():
         return
     raise ConfigurationError(
         f"the tool {name!r}, or one that is asked for it, is async, and an event loop runs in this thread: waiting here would stop "
-        f"the very loop that it needs. Await {instead}() instead."
+        f"the very loop that it needs. Await {instead}() instead{further}."
     )

@@ -152,7 +152,7 @@ def read_entry(body: bytes, stored_hash: str, *, expected_prev: str | None) -> E
     """
     if sha256(body).hexdigest() != stored_hash:
         raise JournalCorrupt(
-            f"an entry's bytes do not match its hash {stored_hash[:12]}: the journal was damaged or edited. "
+            f"an entry's bytes do not match its hash {stored_hash[:12]}: it was damaged or edited. "
             "Nothing was sent. Run `gate.journal.verify()`, and restore the journal from a copy that verifies."
         )
     try:

@@ -122,7 +122,9 @@ class Receipt(NamedTuple):
             if derive_id(state.proposed["effect"], state.proposed["key"]) != self.effect_id:
                 return ReceiptCheck(("the effect id is not the one that its effect name and key give",))
         except (JournalError, ValueError) as error:
-            return ReceiptCheck((str(error),))
+            return ReceiptCheck(
+                (str(error).partition(" Nothing was sent.")[0],)
+            )  # what to do about a journal is nothing for a file
         except Exception as error:  # noqa: BLE001 - a forged document may hold anything; that is a finding, not an error
             return ReceiptCheck((f"it is not made as a receipt is: {text_of(error)}",))
         return ReceiptCheck(())

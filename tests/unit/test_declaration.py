@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, at_least, tolerates
+import interlock
+from interlock import Interlock, at_least, errors, tolerates
 from interlock.errors import ConfigurationError
 from interlock.journal import MemoryJournal
 
@@ -98,8 +99,35 @@ def test_functions_that_cannot_be_gated(function: Callable[..., Any], told: str)
 
 def test_a_misspelt_option_is_no_option() -> None:
     """An option that does not exist is an error, never passed over."""
-    with pytest.raises(TypeError, match="premise"):
-        Interlock(journal=MemoryJournal()).effect(**KEY, premise=dict)
+    gate: Any = Interlock(journal=MemoryJournal())
+    for wrong, meant in (("premise", "premises"), ("look_up", "lookup"), ("keys", "key")):
+        with pytest.raises(TypeError, match=f"has no option '{wrong}'; did you mean '{meant}'?"):
+            gate.effect(**KEY, **{wrong: dict})
+    with pytest.raises(TypeError, match=r"has no option 'zzz'; there are: key, premises, .*name\."):
+        gate.effect(zzz=1)
+    with pytest.raises(TypeError, match=r"effect\(\) missing 1 required keyword-only argument: 'key'"):
+        gate.effect()
+
+
+def test_every_error_that_a_caller_meets_has_a_public_name() -> None:
+    """What the gate raises on purpose can be caught by a name of the root module."""
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.InterlockError)
+    ]
+    assert {kind.__name__ for kind in kinds} - set(interlock.__all__) == {"IllegalTransition"}  # a defect, not a case
+    assert all(getattr(interlock, kind.__name__) is kind for kind in kinds if kind is not errors.IllegalTransition)
+
+
+def test_what_is_given_without_a_name_is_told() -> None:
+    """`@gate.effect` without parentheses, or with a text for the key, is told what to write."""
+    gate: Any = Interlock(journal=MemoryJournal())
+    for given in (refund, "refund"):
+        with pytest.raises(
+            ConfigurationError, match=r"@gate\.effect is given .*by name, in parentheses.*@gate\.effect\(key="
+        ):
+            gate.effect(given)
+    with pytest.raises(ConfigurationError, match="by name"):
+        gate.effect("refund", **KEY)
 
 
 def test_dedupes_needs_the_key_to_be_passed_on() -> None:

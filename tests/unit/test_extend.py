@@ -640,7 +640,9 @@ def test_sync_call_of_an_async_tool(tmp_path: Path) -> None:
         assert tools.call("create_refund", CALL).message == "refunded"
 
         async def inside() -> None:
-            with pytest.raises(ConfigurationError, match=r"Await acall\(\)"):
+            with pytest.raises(
+                ConfigurationError, match=r"Await acall\(\) instead \(in place of reply\(\): areply\(\)\)\."
+            ):
                 tools.call("create_refund", {"order_id": "2"})
             with pytest.raises(ConfigurationError, match=r"Await arecover\(\)"):
                 tools.recover()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, Kind, NotSent, OutcomeError, Rejected, at_least, equals, tolerates
+from interlock.authority import Approval
 from interlock.errors import (
     AuthorityUnclear,
     BadInput,
@@ -544,6 +545,43 @@ def test_conditions_of_more_kinds_reach_the_record(world: World) -> None:
     outcome = world.refund(world.gate(), 1, expect={"balance": at_least(10), "state": equals("open")})("881", 2000)
     rules = {name: v["rule"] for name, v in outcome.history.entries[1].data["premises"].items()}
     assert rules == {"balance": "at least 10", "state": "equals 'open'"}
+
+
+def test_a_receipt_that_was_edited_is_told_as_a_receipt(world: World) -> None:
+    """What is wrong with a kept receipt is said without what to do about a journal: there may be none."""
+    receipt = world.refund(world.gate(), 1)("881", 2000).receipt()
+    edited = (receipt.bodies[0].replace("881", "882"), *receipt.bodies[1:])
+    removed = receipt.bodies[1:]
+    for bodies, hashes in ((edited, receipt.hashes), (removed, receipt.hashes[1:])):
+        (problem,) = type(receipt)(receipt.effect_id, bodies, hashes).verify().problems
+        assert "Nothing was sent" not in problem
+        assert "journal" not in problem
+
+
+def test_what_the_service_said_no_to_is_not_offered_again(world: World) -> None:
+    """A model is told that the same call does not help; where nothing left this machine, that it can be tried again."""
+
+    def say(error: Exception) -> None:
+        raise error
+
+    for error, can in ((Rejected("declined"), False), (NotSent("no route"), True)):
+        world.service.before = lambda error=error: say(error)
+        outcome = world.refund(world.gate(), 1, name=str(can))("881", 2000)
+        assert (outcome.can_ask_again, "can be tried again" in outcome.for_model) == (can, can)
+        assert ("Calling again in the same way will not help" in outcome.for_model) is not can
+
+
+def test_what_a_callback_got_wrong_is_said_in_whole_sentences(world: World) -> None:
+    """A mistake in `allowed=` is to be corrected, not to be asked for again; and no sentence ends twice."""
+
+    def allowed() -> Any:
+        return Approval(id="ap_1", at=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the mistake
+
+    with pytest.raises(AuthorityUnclear) as unclear:
+        world.refund(world.gate(), 1, allowed=allowed)("881", 2000)
+    assert str(unclear.value).endswith("give a datetime with a timezone. Nothing was sent; correct it.")
+    with pytest.raises(NotSerializable, match=r"the call of 'nan' holds NaN"):
+        world.gate().effect(key=lambda amount: "1", name="nan")(lambda amount: None)(float("nan"))
 
 
 def test_a_receipt_verifies_and_any_edit_shows(world: World) -> None:
