@@ -40,14 +40,12 @@ def behind_the_gate(shop: Shop, place: Path) -> dict[str, Any]:
     # region: interlock
     gate = Interlock(place / "journal")
 
-    @gate.effect(
+    create_refund = gate.effect(
         key=lambda order_id: f"refund:{order_id}",
         premises=shop.get_order,
         lookup=lambda idempotency_key: shop.find_refund(idempotency_key)["refund"],
         settle_after=1,
-    )
-    def create_refund(order_id: str, amount: int, idempotency_key: str) -> Any:
-        return shop.create_refund(order_id, amount, idempotency_key)
+    )(shop.create_refund)
 
     @activity.defn
     def refund(order_id: str, amount: int) -> Any:

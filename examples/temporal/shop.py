@@ -15,9 +15,9 @@ class Shop:
         self.file = directory / "refunds.jsonl"
         self.dies = False
 
-    def create_refund(self, order_id: str, amount: int, reference: str = "") -> dict[str, Any]:
+    def create_refund(self, order_id: str, amount: int, idempotency_key: str = "") -> dict[str, Any]:
         """Refund an order."""
-        refund = {"order_id": order_id, "amount": amount, "reference": reference}
+        refund = {"order_id": order_id, "amount": amount, "reference": idempotency_key}
         with self.file.open("a") as file:
             file.write(json.dumps(refund) + "\n")
         if self.dies:
