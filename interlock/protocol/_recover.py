@@ -40,6 +40,7 @@ from interlock.protocol._step import (
 from interlock.protocol._time import (
     CHECKS_AT_MOST,
     HELD_UP,
+    ROUNDING_S,
     SHORT_PAUSE_S,
     SHORTEST_PAUSE_S,
     Patience,
@@ -287,9 +288,9 @@ def _ask(
     unseen: str,
 ) -> Generator[Step, Any, _Asked]:
     trusted_in_s: float = yield from _unsettled_s(history, sighting, capabilities, clock)
-    while 0 < trusted_in_s <= SHORT_PAUSE_S:
+    if 0 < trusted_in_s <= SHORT_PAUSE_S:
         # It is asked once, when an absence can be believed: that is sooner than a second question.
-        yield Wait(max(trusted_in_s, SHORTEST_PAUSE_S))
+        yield Wait(max(trusted_in_s + ROUNDING_S, SHORTEST_PAUSE_S))
         trusted_in_s = yield from _unsettled_s(history, sighting, capabilities, clock)
     asked_at_s = clock.uptime().seconds
     seen: Seen = yield LookUp(request.payload, request.key)

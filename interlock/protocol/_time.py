@@ -24,6 +24,8 @@ SERVICE_POLL_MAX_S = 5.0
 """The same while a service works on a request with the key, in seconds: each look there is a request and a record."""
 SHORTEST_PAUSE_S = 0.001
 """A pause too short for a clock to show is none: rounding would leave a remainder of it for ever, in seconds."""
+ROUNDING_S = 1e-6
+"""By how much the difference of two readings of a clock may be off, in seconds: a pause of exactly the rest may leave some of it."""
 SHORT_PAUSE_S = 0.02
 """A pause this short costs no more than a request whose answer could not be believed yet, in seconds."""
 PAUSE_S = 2.0

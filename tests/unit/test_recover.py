@@ -168,7 +168,9 @@ def test_a_dead_senders_last_request_is_waited_out(world: World) -> None:
     world.service.lookup = lambda asked: answers.pop(0) if asked == key else None
     started = world.clock.uptime().seconds
     assert recover(world, 2) == "COMMITTED_ON_QUERY"
-    assert world.clock.uptime().seconds - started == pytest.approx(0.05, abs=0.0015)  # a remainder by rounding is a pause, too
+    assert world.clock.uptime().seconds - started == pytest.approx(
+        0.05, abs=0.0015
+    )  # what rounding leaves is a pause, too
     assert world.service.sends == []
     world.service.lookup = real
 
