@@ -46,9 +46,11 @@ from interlock.rules.values import (
     encode,
     encode_result,
     is_text,
+    raised_by,
     raised_in,
     storable,
     text_of,
+    what_then,
     words_of,
 )
 from interlock.settlement import Settlement
@@ -491,7 +493,7 @@ class EffectFunction(Generic[A]):
             key = self._key(given)
         except Exception as error:
             raise KeyDerivationFailed(
-                f"effect {self.name!r}: key= raised {_raised(error)} Nothing was sent."
+                f"effect {self.name!r}: key= raised {raised_by(error)} Nothing was sent."
             ) from error
         if not isinstance(key, str) or not key.strip():
             raise InvalidKey(
@@ -568,7 +570,7 @@ class EffectFunction(Generic[A]):
 
     def _unsettled(self, error: Exception) -> Exception:
         return SettlementUnreadable(
-            f"effect {self.name!r}: settlement= raised {_raised(error)} Nothing was written; it is read again."
+            f"effect {self.name!r}: settlement= raised {raised_by(error)} Nothing was written; it is read again."
         )
 
     def _look_up(self, arguments: dict[str, Any], idempotency_key: str) -> Any:
@@ -647,31 +649,21 @@ class EffectFunction(Generic[A]):
             raise self._no_budget(error) from error
 
     def _no_budget(self, error: Exception) -> Exception:
-        return BudgetUnclear(f"effect {self.name!r}: budget= gave no budget: {_raised(error)} Nothing was sent.")
+        return BudgetUnclear(f"effect {self.name!r}: budget= gave no budget: {raised_by(error)} Nothing was sent.")
 
     def _unreadable(self, error: Exception) -> Exception:
         if isinstance(error, PremiseUnreadable):
             return PremiseUnreadable(words_of(error))  # it says it already
         return PremiseUnreadable(
-            f"effect {self.name!r}: premises= raised {_raised(error)} Nothing was sent; {_then(error, 'they')}"
+            f"effect {self.name!r}: premises= raised {raised_by(error)} Nothing was sent; {what_then(error, 'they')}"
         )
 
     def _unclear(self, error: Exception) -> Exception:
         if isinstance(error, AuthorityUnclear):
             return AuthorityUnclear(words_of(error))  # it says it already
         return AuthorityUnclear(
-            f"effect {self.name!r}: allowed= raised {_raised(error)} Nothing was sent; {_then(error, 'it')}"
+            f"effect {self.name!r}: allowed= raised {raised_by(error)} Nothing was sent; {what_then(error, 'it')}"
         )
-
-
-def _raised(error: BaseException) -> str:
-    """An exception in words, as the end of a sentence."""
-    return f"{text_of(error).removesuffix('.')}."
-
-
-def _then(error: BaseException, what: str) -> str:
-    """What to do about a callback that raised: of what it says is wrong itself, no later call changes anything."""
-    return "correct it." if isinstance(error, BadInput) else f"ask again when {what} can be read."
 
 
 def _reason(error: NotSent | Rejected) -> str:

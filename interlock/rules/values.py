@@ -24,7 +24,7 @@ from uuid import UUID
 import pydantic
 from pydantic_core import from_json, to_json
 
-from interlock.errors import NotSerializable
+from interlock.errors import BadInput, NotSerializable
 from interlock.rules.canonical import canonical_bytes
 
 SCALARS = frozenset({str, bool, int, float, type(None)})
@@ -289,6 +289,16 @@ def text_of(error: BaseException) -> str:
         return storable(f"{name}: {error}"[:2000])
     except Exception:  # noqa: BLE001 - a broken __str__ must not hide what it was about
         return f"{name}, whose own text cannot be read"
+
+
+def raised_by(error: BaseException) -> str:
+    """An exception in words, as the end of a sentence."""
+    return f"{text_of(error).removesuffix('.')}."
+
+
+def what_then(error: BaseException, what: str) -> str:
+    """What to do about a callback that raised: of what it says is wrong itself, no later call changes anything."""
+    return "correct it." if isinstance(error, BadInput) else f"ask again when {what} can be read."
 
 
 def words_of(error: BaseException) -> str:

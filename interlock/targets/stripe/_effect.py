@@ -26,7 +26,7 @@ from interlock.function import EffectFunction
 from interlock.gate import resolve
 from interlock.outcomes import Outcome
 from interlock.record import NamedTuple
-from interlock.rules.values import text_of
+from interlock.rules.values import raised_by, text_of, what_then
 from interlock.targets.stripe._callback import asked, asynchronous, references, synchronous
 from interlock.targets.stripe._case import CaseCallback, CaseReader, plain
 from interlock.targets.stripe._connection import Calls, Connection
@@ -378,7 +378,7 @@ class StripeEffect(Generic[A]):
     def unread(self, error: Exception) -> AuthorityUnclear:
         """An `approval=` that raised."""
         return AuthorityUnclear(
-            f"effect {self.name!r}: approval= raised {text_of(error)}. Nothing was sent; ask again when it can be read."
+            f"effect {self.name!r}: approval= raised {raised_by(error)} Nothing was sent; {what_then(error, 'it')}"
         )
 
 

@@ -12,7 +12,7 @@ import stripe
 
 from benchmarks.services.stripe import LocalStripe
 from interlock import Budget, Interlock, Outcome
-from interlock.errors import BudgetUnclear, CallbackFailed
+from interlock.errors import AuthorityUnclear, BudgetUnclear, CallbackFailed
 from interlock.targets.stripe import Approval, StripeRefund, stripe_payment_intent, stripe_refund
 from interlock.testing import SimulatedCrash
 from tests.targets.stripe.conftest import Case, Later, by_order, pay
@@ -261,3 +261,13 @@ def test_a_conflict_says_what_became_of_the_first_and_the_way_out(
     assert str(other) == "REFUSED:conflicting_payload"
     assert wanted in other.for_person
     assert "decision=" not in other.for_person
+
+
+def test_an_approval_that_cannot_be_made_is_told_in_one_sentence(
+    gate: Interlock, client: stripe.StripeClient, service: LocalStripe, case: Case
+) -> None:
+    """A mistake in `approval=` itself is to be corrected: asking again would change nothing."""
+    refund = stripe_refund(gate, client, key=by_order, approval=lambda case: Approval(id="ap_1", at="today"))  # type: ignore[arg-type]
+    with pytest.raises(AuthorityUnclear, match=r"[^.]\. Nothing was sent; correct it\.$"):
+        refund(case, amount=2000)
+    assert service.refunded(case.payment_intent) == (0, 0)
