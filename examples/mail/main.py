@@ -30,7 +30,7 @@ async def main() -> None:
                 raise TimeoutError("no answer after DATA")
             return "queued"
 
-        gate.recover()
+        await gate.arecover()
         print("server down:    ", await send_apology("ada", "We are sorry."))
         network["state"] = "up"
         print("server is back: ", await send_apology("ada", "So sorry."))
