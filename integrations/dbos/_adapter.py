@@ -212,12 +212,14 @@ def launch(gate: Interlock, *, recover: bool = True) -> Recovery | None:
 
     Args:
         gate: the gate, with its functions declared.
-        recover: switch it off where several processes start at once and one of them recovers; steps settle their own effects anyway.
+        recover: switch it off where several processes start at once and one of them recovers; steps settle their own effects anyway. Off,
+            too, after an `await gate.arecover()`, which an event loop that runs already needs for async effects.
 
     Returns:
         What `gate.recover()` reports; None without it.
 
     Raises:
+        ConfigurationError: an event loop runs, and an effect is async.
         JournalError: as `gate.recover`.
 
     **Durable when** this returns: every outcome but IN_FLIGHT.
