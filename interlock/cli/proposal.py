@@ -120,6 +120,10 @@ def propose(
         how = _how(function, named, carries, facts, finds)
         if FIELD in json.dumps({name: said for name, said in how.items() if name != "key"}):
             to_do.append(f"{FIELD}: a field of that tool's answer")
+        if "lookup" in how:
+            to_do.append(
+                "add settle_after, in seconds: no less than the service's slowest answer, since what lands later is sent twice"
+            )
         proposal = json.dumps({"tools": {function.tool: how}}, indent=2)
     else:
         proposal = _code(function, named)

@@ -42,6 +42,8 @@ def test_findings(shop: Path, capsys: Any) -> None:
     refund, notify = found["findings"]
     assert refund["key"] == ["order_id"]
     assert (refund["carries"], refund["premises"], refund["lookups"]) == ("reference", ["get_order"], ["find_refund"])
+    assert any("settle_after" in said for said in refund["to_do"])
+    assert not any("settle_after" in said for said in notify["to_do"])
     assert notify["key"] == ["customer_id"]
     assert notify["tier"].startswith("3")
     assert any(said.startswith("broken.py:1") for said in found["unclear"])
