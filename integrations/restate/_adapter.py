@@ -171,11 +171,12 @@ def recovering(app: App, gate: Interlock) -> App:
             return
         while (await receive())["type"] != "lifespan.startup":
             pass
-        begun = begin()
+        begin()
         await send({"type": "lifespan.startup.complete"})
         while (await receive())["type"] != "lifespan.shutdown":
             pass
-        await asyncio.wait({begun})
+        assert recovery is not None
+        await asyncio.wait({recovery})  # the last one, if a request had to begin anew
         await send({"type": "lifespan.shutdown.complete"})
 
     return started

@@ -255,3 +255,30 @@ async def test_while_the_journal_cannot_be_read_no_request_is_served(
     await living
     assert server.served == []
     assert "nothing is served" in caplog.text
+
+
+async def test_the_end_waits_for_a_recovery_that_began_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one failed, and a request has begun another: it is this one that the end of the application waits for."""
+    with Interlock(tmp_path / "journal") as gate:
+        settled, begun = asyncio.Event(), 0
+
+        async def arecover() -> None:
+            nonlocal begun
+            begun += 1
+            if begun == 1:
+                raise JournalError("not now")
+            await settled.wait()
+
+        monkeypatch.setattr(gate, "arecover", arecover)
+        server = Server(gate)
+        living = asyncio.create_task(server.live())
+        await asyncio.sleep(0.01)
+        asked = asyncio.create_task(server.request("/first"))
+        await asyncio.sleep(0.01)
+        server.ends.set()
+        await asyncio.sleep(0.01)
+        assert not living.done()
+        settled.set()
+        await asked
+        await living
+        assert (server.served, begun) == (["/first"], 2)
