@@ -136,14 +136,10 @@ class StripeMove(StripeEffect[A]):
         **Durable when** this returns: what was sent and what came back, or why nothing was.
         **If the process dies** before that: `gate.recover()`, or the next call with the same key, settles it.
         """
-        given = {
-            "amount": amount,
-            "currency": currency,
-            "params": params,
-            "description": description,
-            "metadata": metadata,
-        }
-        return self.submit_call(case, self._parts(case, **given), decider)
+        parts = self._parts(
+            case, amount=amount, currency=currency, params=params, description=description, metadata=metadata
+        )
+        return self.submit_call(case, parts, decider)
 
     def proposal(
         self,
@@ -157,14 +153,10 @@ class StripeMove(StripeEffect[A]):
         **decider: Unpack[Decider],
     ) -> Proposal:
         """Decide now, and make it into a `Proposal` for `gate.submit`; takes what a call takes."""
-        given = {
-            "amount": amount,
-            "currency": currency,
-            "params": params,
-            "description": description,
-            "metadata": metadata,
-        }
-        return self.propose_call(case, self._parts(case, **given), decider)
+        parts = self._parts(
+            case, amount=amount, currency=currency, params=params, description=description, metadata=metadata
+        )
+        return self.propose_call(case, parts, decider)
 
     def _parts(
         self,
