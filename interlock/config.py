@@ -33,7 +33,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from interlock.declaration import is_address
+from interlock.declaration import is_address, is_unfilled
 from interlock.errors import ConfigurationError
 from interlock.naming import EFFECT_ID, JOURNAL, instead_of, steps_of
 from interlock.rules.values import is_text
@@ -135,8 +135,7 @@ def _is_named(text: str) -> str:
 
 
 def _is_directory(text: str) -> str:
-    first = re.split(r"[/\\]", text)[0]
-    if first.startswith("~") or re.search(r"\$\w|\$\{|%\w+%", text):
+    if is_unfilled(text):
         raise ValueError(
             f"nothing is filled in here, so {text!r} would be a directory of just that name; write out the path"
         )

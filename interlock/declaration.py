@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -198,6 +199,13 @@ def is_address(place: str) -> bool:
     return first.endswith(":") and len(first) > 2
 
 
+def is_unfilled(place: str) -> bool:
+    """Whether a text holds what a shell would fill in: `~`, `$NAME`, `%NAME%`."""
+    if place.startswith("~"):
+        return True
+    return ("$" in place or "%" in place) and re.search(r"\$\w|\$\{|%\w+%", place) is not None
+
+
 def directory_of(given: Any) -> str:
     """The directory that a journal is to live in, as it was given.
 
@@ -219,7 +227,7 @@ def directory_of(given: Any) -> str:
             f"{place!r} is no path of a directory; the journal would be in one of just that name. Give the directory's own path, e.g. "
             'Interlock(".interlock"); for a journal of another kind: Interlock(journal=...), e.g. interlock.journal.MemoryJournal().'
         )
-    if place[0] in "~$":
+    if is_unfilled(place):
         fill_in = "os.path.expanduser" if place[0] == "~" else "os.path.expandvars"
         raise ConfigurationError(
             f"nothing is filled in in {place!r}, so the journal would be in a directory of just that name. Write the path out, or give "

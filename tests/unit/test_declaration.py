@@ -219,6 +219,7 @@ def test_a_gate_needs_one_journal() -> None:
         ("~/x", r"nothing is filled in in '~/x'.*os\.path\.expanduser\('~/x'\)"),
         (Path("~/x"), r"os\.path\.expanduser"),
         ("$HOME/x", r"os\.path\.expandvars"),
+        ("/srv/${SHOP}", r"os\.path\.expandvars"),
     ],
 )
 def test_a_place_that_is_no_directory(place: Any, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
